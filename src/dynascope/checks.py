@@ -1,6 +1,6 @@
-"""Checks of arguments, made before anything is compiled: one sentence with the name, the value and what is allowed.
+"""Checks of arguments before anything is compiled; a message names the argument, its value and what is allowed.
 
-Of values that JAX traces only the shape and the type are checked: nothing else is known yet.
+Traced values are checked for shape and type only: nothing else is known yet.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class InputError(ValueError):
-    """What a user gave, a file or a setting of an experiment, does not fit what it is for: the message says so in one
-    sentence, and the lab shows it without a traceback."""
+    """Invalid input from a user (a file, a setting): the message is one sentence, shown by the lab without a
+    traceback."""
 
 
 def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> Any:
-    """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
+    """`value` as an int, checked to be a whole number within the bounds; bools and 2.0 are refused."""
     allowed = f"an integer{_bounds(at_least=at_least, at_most=at_most)}"
     if isinstance(value, Tracer) and value.shape == () and jnp.issubdtype(value.dtype, np.integer):
         return value
@@ -44,20 +44,20 @@ def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | 
 
 
 def sizes(**given: Any) -> None:
-    """Each of these must be a whole number, at least 1, that 32 bits can count."""
+    """Check that each of these is a whole number from 1 to the largest of 32 bits."""
     for name, value in given.items():
         whole(name, value, at_least=1, at_most=2**31 - 1)
 
 
 def flags(**given: Any) -> None:
-    """Each of these must be True or False."""
+    """Check that each of these is True or False."""
     for name, value in given.items():
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"{name} must be True or False; got {shown(value)}")
 
 
 def positive(**given: Any) -> None:
-    """Each of these must be a finite number above 0, or an array of such numbers."""
+    """Check that each of these is a finite number above 0, or an array of such numbers."""
     for name, value in given.items():
         array(name, value)
         if not isinstance(value, Tracer) and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
@@ -73,7 +73,7 @@ def real(
     below: float | int | None = None,
     at_most: float | int | None = None,
 ) -> Any:
-    """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
+    """`value`, checked to be one finite number (a Python number or an array without axes) within the bounds."""
     allowed = f"a finite number{_bounds(above=above, at_least=at_least, below=below, at_most=at_most)}"
     if np.ndim(_numbers(value)) != 0 or not _are_real(value):
         raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
@@ -88,7 +88,7 @@ def real(
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
-    """`value`, where it is among the allowed ones; else the nearest of them is named."""
+    """`value`, checked to be an allowed one; the error names the nearest of those."""
     choices = list(allowed)
     if any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
         return value
@@ -98,7 +98,7 @@ def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
 
 
 def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
-    """`value`, where it can be called; `takes` shows the call in the message, such as `apply(model, x)`."""
+    """`value`, checked to be callable; `takes` shows the call in the message, such as `apply(model, x)`."""
     if not callable(value):
         raise TypeError(f"{name} must be a function{takes and ' ' + takes}; got {shown(value)}")
     return value
@@ -107,8 +107,8 @@ def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
 def array(
     name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False, lists: bool = True
 ) -> Any:
-    """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array, and
-    NumPy's half precision as single: its sums overflow."""
+    """`value`, checked to be an array of real numbers with `ndim` axes. A list of numbers is returned as an array, and
+    NumPy's half precision as single, since its sums overflow."""
     found = _numbers(value)
     if isinstance(found, np.ndarray | np.generic) and found.dtype == np.float16:
         found = found.astype(np.float32)
@@ -132,7 +132,7 @@ def jax_array(name: str, value: Any, **wanted: Any) -> jax.Array:
 
 
 def numbers(name: str, tree: Any) -> Any:
-    """The tree with all its leaves as JAX arrays, where they are numbers or arrays (random keys too)."""
+    """The tree with all its leaves as JAX arrays, checked to be numbers or arrays (random keys included)."""
 
     def leaf(value: Any) -> jax.Array:
         found = native(value)
@@ -154,7 +154,7 @@ def native(value: Any) -> Any:
 
 
 def converts(function: Function) -> Function:
-    """The function, which takes arrays of other libraries too, alone and in trees, and refuses modules of PyTorch."""
+    """The function, made to accept arrays of other libraries, alone and in trees, and to refuse PyTorch modules."""
     names = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -185,14 +185,14 @@ def _convert_leaf(name: str, leaf: Any) -> Any:
 
 
 def not_torch(name: str, value: Any) -> None:
-    """A module of PyTorch is refused: `from_torch` converts it."""
+    """Refuse a PyTorch module: `from_torch` converts it."""
     if any(f"{kind.__module__}.{kind.__name__}" == "torch.nn.modules.module.Module" for kind in type(value).__mro__):
         got = f"the PyTorch module {type(value).__name__}"
         raise TypeError(f"{name} must hold JAX arrays; got {got}: convert it by dynascope.models.from_torch")
 
 
 def _uncut(value: Any) -> Any:
-    """Integers that 32 bits cannot hold, where JAX has no more, as floating-point numbers."""
+    """The array; integers beyond 32 bits become floating-point numbers if JAX has no 64-bit integers."""
     if isinstance(value, jax.Array) or jnp.result_type(int) == np.int64:
         return value
     found = np.asarray(value)
@@ -202,7 +202,7 @@ def _uncut(value: Any) -> Any:
 
 
 def key(name: str, value: Any) -> Any:
-    """`value`, where it is one random key of JAX."""
+    """`value`, checked to be one JAX random key."""
     kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if kind is None or not (
         (jnp.issubdtype(kind, jax.dtypes.prng_key) and shape == ()) or (kind == "uint32" and shape == (2,))
@@ -212,7 +212,8 @@ def key(name: str, value: Any) -> Any:
 
 
 def scalar(name: str, value: Any) -> Any:
-    """What the function `name` returned, where it is one real number as an array, which can be differentiated."""
+    """The value that the function `name` returned, checked to be one real number as an array, which JAX can
+    differentiate."""
     if not (isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value.dtype, np.floating)):
         raise TypeError(f"{name} must return one real number, as a JAX array of shape (); got {shown(value)}")
     return value
@@ -238,7 +239,7 @@ def rows(**data: Any) -> int:
 
 
 def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """`shape`, where it is (height, width, channels)."""
+    """`shape`, checked to be (height, width, channels)."""
     if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise ValueError(f"shape must be (height, width, channels); got {shown(shape)}")
     height, width, channels = (whole("each of shape", size, at_least=1) for size in shape)
@@ -246,7 +247,7 @@ def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def example(model: Any, x: Any, shape: tuple[int, ...]) -> None:
-    """`x` must be one example of this shape, as the model takes it."""
+    """Check that `x` is one example of this shape, as the model takes it."""
     if np.shape(x) != shape:
         name = type(model).__name__
         raise ValueError(f"{name} takes one example of shape {shape} (use jax.vmap for a batch); got {shown(x)}")
@@ -263,7 +264,7 @@ def shown(value: Any) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """An array as it is, anything else as a numpy array: of objects where it holds no numbers."""
+    """An array as it is, anything else as a NumPy array, of objects if it does not hold numbers."""
     value = native(value)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return value

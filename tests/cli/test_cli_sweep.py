@@ -73,7 +73,7 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(command, "MOST_UNASKED", 1)
     status, out, lines = dynascope(*SWEEP)
     assert (status, out, len(lines)) == (2, "", 1)
-    assert "more than 1 runs or 30 minutes start with --yes only" in lines[0]
+    assert "more than 1 runs or 30 minutes start only with --yes" in lines[0]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
 
     def no(*_: object, **__: object) -> None:

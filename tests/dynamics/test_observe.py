@@ -105,7 +105,7 @@ def test_all_models_share_one_compilation(training, caplog):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"models": []}, "models must hold a model at least"),
+        ({"models": []}, "models must hold at least one model"),
         ({"models": "folder"}, "models must be a list, a generator, or a mapping from steps; got 'folder'"),
         ({"models": {0: start()}, "steps": [0]}, "whose keys are the steps"),
         ({"models": [start(), start()], "steps": [3, 3]}, "steps must be"),

@@ -128,5 +128,5 @@ def test_names_of_dimensions_and_labels_are_checked():
     for wrong in ([1.0, 2.0], True, "a", 1.5):
         with pytest.raises((ValueError, TypeError), match="inner_step"):
             many.member(inner_step=wrong)
-    with pytest.raises(ValueError, match="must not be called so"):
+    with pytest.raises(ValueError, match="must be renamed"):
         ds.ensemble(lambda step: steady(step), {"step": [1.0]}, steps=1)

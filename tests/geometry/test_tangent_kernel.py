@@ -310,7 +310,7 @@ def test_a_model_in_float32_has_products_where_float64_is_on():
 
 def test_what_has_no_kernel_is_told_in_one_line():
     net, params, x = MODELS["fcn"](), dictionary(), jnp.ones((6, 4))
-    with pytest.raises(TypeError, match=r"model must be callable, or `apply\(params, x\)` be given; got "):
+    with pytest.raises(TypeError, match=r"model must be callable, or apply\(params, x\) must be given; got "):
         ds.geometry.tangent_kernel(params, x)
     with pytest.raises(TypeError, match="must hold floating-point arrays"):
         ds.geometry.tangent_kernel({"count": jnp.arange(3)}, x, apply=lambda params, x: x)

@@ -59,7 +59,7 @@ def test_what_cannot_be_cut_is_refused():
         truncate(model, lambda m: m["a"], rank=1)
     with pytest.raises(TypeError, match="where must pick matrices"):
         truncate(model, lambda m: m["n"], rank=1)
-    with pytest.raises(TypeError, match="give rank or share"):
+    with pytest.raises(TypeError, match="give exactly one of rank and share"):
         low_rank(jnp.asarray(TALL), rank=1, share=0.5)
     with pytest.raises(ValueError, match="rank must be an integer, at least 0 and at most 4"):
         low_rank(jnp.asarray(TALL), rank=5)

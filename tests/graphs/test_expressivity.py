@@ -77,7 +77,7 @@ def test_what_is_odd_about_a_graph_is_told_in_one_line():
     ("labels", "told"),
     [
         ([0, 1], "labels must hold one label for each of the 3 nodes; got 2"),
-        ([-1, -1, -1], "labels must hold a label for some node"),
+        ([-1, -1, -1], "labels must hold a label for at least one node"),
         ([0.0, np.inf, 1.0], "labels must be finite"),
         (["a", "b", "c"], "labels must be an array of real numbers"),
     ],

@@ -34,9 +34,9 @@ pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue: pip install 'd
             "options.memry is not an option of SLURMCluster; did you",
         ),
         ('kind = "slurm"\njobs = 1\n[options]\ncores = 4', "options.cores is always 1"),
-        ('kind = "slurm"\njobs = 1\n[options]\nmemory = 3', "the slurm cluster does not start"),
-        ('kind = "slurm"\njobs = 1', "the slurm cluster does not start: ValueError: You must specify how much cores"),
-        ('kind = "pbs"\njobs = 1', "kind pbs needs the command qsub, which is not here"),
+        ('kind = "slurm"\njobs = 1\n[options]\nmemory = 3', "the slurm cluster failed to start"),
+        ('kind = "slurm"\njobs = 1', "the slurm cluster failed to start: ValueError: You must specify how much cores"),
+        ('kind = "pbs"\njobs = 1', "kind pbs needs the command qsub, which was not found"),
         ('kind = "local"\njobs = 1\n[options]\nmemory = 3', "options.memory is not an option of kind local"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_name_that_is_no_folder_is_refused(store: Store, name: str):
 
 def test_something_without_recordings_is_refused(store: Store):
     with pytest.raises(
-        UsageError, match="something recorded along step or time; got one in which nothing was recorded"
+        UsageError, match="a variable recorded along step or time; got one in which nothing was recorded"
     ):
         save_observation(trace()[["diverged_at"]], "mine", store=store)
 

@@ -66,7 +66,7 @@ def test_what_arrives_damaged_or_would_leave_its_folder_is_refused(walk, store: 
     for name in ("../evil", "/evil", "figures/../../evil"):
         with pytest.raises(StoreError, match="outside its run"):
             dataclasses.replace(parcel, files={name: b"", **parcel.files}).deliver()
-    with pytest.raises(StoreError, match=r"reduced.nc of toy.walk/.* came damaged from a worker"):
+    with pytest.raises(StoreError, match=r"reduced.nc of toy.walk/.* arrived damaged from a worker"):
         dataclasses.replace(parcel, files={**parcel.files, "reduced.nc": b""}).deliver()
     assert store.runs()[0] == []
 

@@ -68,7 +68,7 @@ def test_a_killed_process_costs_its_own_call_and_that_is_tried_again(deeds, tmp_
 def test_a_call_that_kills_its_process_every_time_is_given_up(deeds, tmp_path: Path):
     with Pool(1) as pool:
         lost, after = pool.submit(deeds.die, tmp_path, 99), pool.submit(abs, -1)
-        with pytest.raises(WorkerLost, match=r"^its process died \(SIGKILL, perhaps for its memory\), also when"):
+        with pytest.raises(WorkerLost, match=r"^its process died \(SIGKILL, perhaps for lack of memory\), and again"):
             lost.result()
         assert len(list(tmp_path.iterdir())) == 3
         assert after.result() == 1

@@ -36,9 +36,7 @@ def test_a_watch_that_goes_on_replaces_what_it_has_saved(watch, tmp_path: Path):
 
 def test_what_cannot_be_saved_is_a_warning_and_the_training_goes_on(watch, tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.warns(
-        RuntimeWarning, match=r"watch\.save stores nothing: trace must be a trace with something recorded"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"watch\.save stores nothing: trace must have a variable recorded"):
         assert watch.save("mine", store=tmp_path) is None
     watch.record(0)
     with pytest.warns(

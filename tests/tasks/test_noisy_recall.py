@@ -115,7 +115,7 @@ def test_bad_settings_are_refused():
         NoisyRecall(np.full(4, 0.25), noise=1, triggers=(1,))
     with pytest.raises(ValueError, match="first must hold probabilities"):
         NoisyRecall(np.full(4, 0.5))
-    with pytest.raises(ValueError, match="must not name a token twice"):
+    with pytest.raises(ValueError, match="must hold distinct tokens"):
         NoisyRecall(np.full(4, 0.25), triggers=(1, 1))
     task = NoisyRecall(np.full(4, 0.25), length=8)
     batch = RecallBatch(np.zeros((2, 8), int), np.zeros((2, 8), int), np.zeros(2, int))

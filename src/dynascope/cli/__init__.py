@@ -65,7 +65,7 @@ def main() -> NoReturn:
     os.environ.setdefault("MPLBACKEND", "Agg")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for a terminal that lacks a character
+            stream.reconfigure(errors="replace")  # for a terminal that cannot show a character
     status = 0
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="dynascope", standalone_mode=False) or 0

@@ -21,7 +21,7 @@ def list_(
     figure: Annotated[
         str | None,
         typer.Option(
-            "--figure", help='A place in a document, such as "Figure 5": what it asserts, and what judges that.'
+            "--figure", help='A place in a document, such as "Figure 5": its statements and the claims that judge them.'
         ),
     ] = None,
     as_json: AsJson = False,
@@ -29,9 +29,10 @@ def list_(
 ) -> None:
     """List the experiments: question, source, cost, last verdict.
 
-    Costs are for two CPU cores; what takes more than a day of that is for a GPU. Your own experiments are included:
-    those in the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages. With --figure: the statements at
-    that place, each with its claims, their verdicts on record and the size of that evidence, or why it is not judged.
+    Costs are for two CPU cores; settings that take more than a day on these are for a GPU. Your own experiments are
+    included: those in the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages. With --figure: the
+    statements at that place, each with its claims, their verdicts on record and the size of that evidence, or the
+    reason why it is not judged.
     """
     from dynascope.lab import registry
     from dynascope.lab.store import Store
@@ -76,7 +77,7 @@ def show(id: Id, as_json: AsJson = False, runs: Runs = None) -> None:
 
 
 def _on(place: str, entries: list[Entry], only_theirs: bool) -> tuple[list[Statement], list[Entry]]:
-    """The statements at a place, or those of them that these experiments judge, and the experiments on it."""
+    """The statements at a place (or only those that these experiments judge), and the experiments on it."""
     from dynascope.lab.errors import UsageError, plain
     from dynascope.lab.places import experiments_on, statements_on
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynascope.lab.inventory import Item
     from dynascope.lab.store import Store
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove the runs; without it they are only listed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove the runs instead of listing them.")]
 
 
 def rm(
@@ -34,7 +34,7 @@ def rm(
 def gc(
     pattern: Annotated[str, typer.Argument(help="A glob over ids.", autocompletion=complete_run)] = "*",
     old_code: Annotated[
-        bool, typer.Option("--old-code", help="Runs measured by different code, of which a new run would use nothing.")
+        bool, typer.Option("--old-code", help="Runs measured by different code, so that a new run could reuse nothing.")
     ] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Runs that crashed, were cut short or are damaged.")] = False,
     older_than: Annotated[

@@ -71,7 +71,7 @@ def _print(compared: Comparison) -> None:
 
 
 def _draw(compared: Comparison, path: Path) -> Path | None:
-    """Draw the traces to a file; None, with a message, if the runs have none in common."""
+    """Draw the traces to a file; return None, with a message, if the runs have none in common."""
     from dynascope.lab.overlay import draw
 
     try:

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands over an instance
+Context: Any = typer.Context.__mro__[1]  # click's own class, of which typer passes an instance
 
 
 def _silent(complete: Callable[[Any, str], Iterator[str]]) -> Callable[[Any, str], list[str]]:
-    """Without messages: an error while a word is completed is reported when the command runs."""
+    """Suppress messages: an error during completion is reported when the command runs."""
 
     def completed(ctx: Context, incomplete: str) -> list[str]:
         try:

@@ -1,4 +1,4 @@
-"""The command `observe`: probes over the checkpoints of a training that is over."""
+"""The command `observe`: probes over the checkpoints of a finished training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def observe(
     ],
     model: Annotated[
         str,
-        typer.Option("--model", "-m", metavar="FILE:FUNCTION", help="Makes a model of the checkpoints' architecture."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="FILE:FUNCTION",
+            help="Function that makes a model of the checkpoints' architecture.",
+        ),
     ],
     data: Annotated[
         str | None,
@@ -43,7 +48,7 @@ def observe(
         typer.Option(
             "--probe",
             metavar="PROBE",
-            help="What to measure, such as sharpness, 'top_eigenvalues(k=5)' or 'NAME=weight_ranks(change=True)' "
+            help="Probe, such as sharpness, 'top_eigenvalues(k=5)' or 'NAME=weight_ranks(change=True)' "
             "(default: the loss).",
         ),
     ] = None,
@@ -57,22 +62,23 @@ def observe(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="Stores it as observed.NAME (default: the name of the folder).")
+        str | None, typer.Option("--name", help="Store it as observed.NAME (default: the name of the folder).")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="The training's; 2/η is compared with the sharpness.")
+        float | None,
+        typer.Option("--learning-rate", help="Learning rate η of the training, to compare the sharpness with 2/η."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE", help="An argument of the model's function; JSON or text."),
+        typer.Option("--set", "-s", metavar="KEY=VALUE", help="Argument of the model's function; JSON or text."),
     ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
-    """Measure the checkpoints of a training, store the observation, and say what was found.
+    """Measure the checkpoints of a training, store the observation, and print the findings.
 
-    `runs`, `compare`, `rm`, `report` and `live` take observations as they take runs.
+    `runs`, `compare`, `rm`, `report` and `live` accept observations like runs.
     """
     from dynascope.lab.fields import assignment, once
     from dynascope.lab.observing import Request, observe_checkpoints

@@ -44,10 +44,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
 
 
 class NamesRequired(TyperCommand):
-    """A command that takes everything if no name is given, but not after `--`: an empty list is a mistake there."""
+    """A command that selects everything if no name is given, except after `--`, where an empty list is a mistake."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse `--` at the end of the line; else as usual."""
+        """Refuse `--` at the end of the line; otherwise parse as usual."""
         if args[-1:] == ["--"]:
             raise UsageError(f"{ctx.info_name} --: no id follows")
         return super().parse_args(ctx, args)

@@ -39,7 +39,7 @@ def run(
 ) -> None:
     """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated.
 
-    With --json, standard output holds the JSON alone; what else is said goes to standard error, with --quiet too.
+    With --json, standard output holds only the JSON; all messages go to standard error, with --quiet too.
     """
     from dynascope.lab import registry
     from dynascope.lab.batch import default_jobs
@@ -79,7 +79,7 @@ def run(
 
 
 def possible(settings: list[Setting], ids: list[str]) -> list[Setting]:
-    """The settings that can run here. If something is missing for one, it is refused if named by its id, else left
+    """The settings that can run here. One that lacks a requirement is refused if it is named by its id, else left
     out."""
     from dynascope.lab.setting import possible
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MOST_MINUTES, MOST_UNASKED = 30, 1000
-"""A sweep that takes longer, or has more runs, asks for confirmation."""
+"""The minutes and runs from which a sweep asks for confirmation."""
 
 
 def sweep(
@@ -71,7 +71,9 @@ def sweep(
     asked = plan(kind, axes, **options, store=Store(runs), force=force).only(_part(part))
     check(executor)
     if jobs > 1 and executor != "local":
-        raise UsageError(f"--jobs is for processes of this command, not for the executor {executor!r}: leave one out")
+        raise UsageError(
+            f"--jobs is for processes of this command, not for the executor {executor!r}: omit one of them"
+        )
     tracebacks: list[BaseException] = []
     line, much = _amount(asked, jobs if executor == "local" else None)
     if ask := much and not yes:
@@ -124,7 +126,7 @@ def _part(text: str | None) -> tuple[int, int] | None:
 
 
 def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
-    """The number of missing runs and their estimated time, in words; and whether to ask for confirmation."""
+    """The number of missing runs and their estimated time in words, and whether to ask for confirmation."""
     from dynascope.lab import formatting
 
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
@@ -141,9 +143,9 @@ def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
 
 
 def _agree(line: str) -> None:
-    """Ask before a large sweep, and before anything is started for it."""
+    """Ask for confirmation of a large sweep, before anything is started for it."""
     if not sys.stdin.isatty():
-        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start with --yes only")
+        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start only with --yes")
     say(line)
     typer.confirm("dynascope: start?", abort=True, err=True)
 

@@ -22,9 +22,9 @@ def as_array(name: str, curve: ArrayLike, *, min_ndim: int = 1) -> np.ndarray:
 def estimate_noise(curve: Float[np.ndarray, "... step"], times: np.ndarray | None = None) -> Float[np.ndarray, ...]:
     """The standard deviation of white noise on a smooth curve, from the third differences of neighboring values.
 
-    In them a smooth curve leaves next to nothing, and what it leaves is least where it moves least: the median is taken
-    in eight blocks, and the quietest one counts. 0 if the curve has fewer than 32 values, too few to tell; NaN if it
-    is not finite to its end.
+    A smooth curve nearly cancels in them, most of all where it moves least: the median is taken in eight blocks, and
+    the smallest one counts. 0 if the curve has fewer than 32 values, too few to tell; NaN if it is not finite to its
+    end.
     """
     steps = curve.shape[-1]
     if steps < 32:

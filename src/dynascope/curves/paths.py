@@ -115,7 +115,7 @@ def terminal_rate(
     """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, when learning is nearly over.
 
     A speed is placed at the middle of its interval. The window ends before noise on the outputs makes up the speed: at
-    the first one below ten times that of the noise alone, which is estimated from what changes from step to step. The
+    the first one below ten times that of the noise alone, which is estimated from the changes between steps. The
     standard error grows if a line does not fit, as when several modes still decay. Theory: `-min a_k` for one layer,
     `-2 min a_k` in the paper's time for the symmetric model.
 
@@ -172,8 +172,8 @@ def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate
 
 
 def _independent_share(residuals: np.ndarray) -> np.ndarray:
-    """(1 - r) / (1 + r) of residuals whose neighbors correlate by r: where a line does not fit, they are alike, and
-    many of them say no more than a few."""
+    """(1 - r) / (1 + r) for residuals whose neighbors correlate by r: if a line does not fit, neighbors are alike, and
+    many of them carry no more information than a few."""
     squares = np.sum(residuals**2, axis=-1)
     products = np.sum(residuals[..., 1:] * residuals[..., :-1], axis=-1)
     alike = np.clip(products / np.where(squares > 0, squares, 1), 0, 1 - 1 / residuals.shape[-1])

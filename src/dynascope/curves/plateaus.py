@@ -180,7 +180,7 @@ def switches(entries: Float[np.ndarray, "time entry"], times: ArrayLike, thresho
 
 
 def _stretches(entry: Curve, clock: Curve, threshold: float, sign: int) -> list[Active]:
-    """Those on which the entry itself, not its size, exceeds the threshold."""
+    """The stretches on which the entry itself, not its size, exceeds the threshold."""
     level, logs = np.log(threshold), np.log(np.maximum(entry, np.finfo(float).tiny))
     found = []
     for first, last in _runs(logs > level):

@@ -1,8 +1,8 @@
-"""Spikes of a curve, such as the loss of a run: where they are, how high, and when they are over.
+"""Spikes of a curve, such as the loss of a run: their places, heights and ends.
 
-Curves are `(..., step)`; leading axes are batched over. A spike is a `Rise` from a trough to a peak. What counts as one
-is up to the question: `spikes` finds every local peak, `first_spike` the first departure from the lowest value so far,
-`largest_rise` the largest one of a curve. NaN is never a peak; infinity is, like any other value.
+Curves are `(..., step)`; leading axes are batched over. A spike is a `Rise` from a trough to a peak. The definition
+depends on the question: `spikes` finds every local peak, `first_spike` the first departure from the lowest value so
+far, `largest_rise` the largest one of a curve. NaN is never a peak; infinity is, like any other value.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def descents(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | None = 
         loss: The loss, `(..., step)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
         noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
-            more, as what changes from step to step.
+            more, from the changes between steps.
     """
     count, _ = _hysteresis(loss, tolerance, noise, emit=False)
     return count
@@ -78,7 +78,7 @@ def turning_points(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | N
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
         noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
-            more, as what changes from step to step.
+            more, from the changes between steps.
     """
     values = np.asarray(checks.array("loss", loss, ndim=1))
     _, turns = _hysteresis(values, tolerance, noise, emit=True)
@@ -93,13 +93,13 @@ def turning_points(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | N
 def rises(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | None = None) -> Values:
     """`(loss at maximum - loss at the minimum before it) / loss[0]` of each turn of one curve, in order.
 
-    A rise still under way at the end of the record counts as far as it has come.
+    A rise that is incomplete at the end of the record counts up to there.
 
     Args:
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
         noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
-            more, as what changes from step to step.
+            more, from the changes between steps.
     """
     values = as_float("loss", loss, ndim=1)
     points = turning_points(values, tolerance, noise=noise)

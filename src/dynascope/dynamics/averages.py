@@ -26,7 +26,7 @@ class AverageState(NamedTuple):
 def with_average(
     optimizer: optax.GradientTransformation, decay: float | int | Float[Array, ""]
 ) -> optax.GradientTransformationExtraArgs:
-    """Let an optimizer keep an average of the weights, too: `averaged` returns the model that has them.
+    """Make an optimizer keep an average of the weights, too; `averaged` returns the model with these weights.
 
     After t steps it is `sum_k decay^(t-k) w_k / sum_k decay^(t-k)` over the weights w_1, ..., w_t after each step, so
     that it covers about 1 / (1 - decay) of them and never the start.

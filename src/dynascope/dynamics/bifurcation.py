@@ -1,7 +1,8 @@
-"""What a map does in the long run over a grid of learning rates (or other settings), as one array program.
+"""The long-run behavior of a map over a grid of learning rates (or other settings), as one array program.
 
-The grid is one axis of one compiled loop: nothing is recorded on the way, and small states take several steps in one
-iteration of the loop, so that two thousand rates by twenty thousand steps of a scalar map take a fraction of a second.
+The grid is one axis of one compiled loop. Nothing is recorded before the last steps, and small states take several
+steps per iteration of the loop: two thousand rates by twenty thousand steps of a scalar map take a fraction of a
+second.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SettingRule = Callable[[Any, Any], Any]
 """rule(state, setting) -> state; a setting is a learning rate, or a pytree of numbers."""
 
 UNROLL, SMALL = 16, 4
-"""Steps in one iteration of the loop, and up to which size of the state: larger ones are slower unrolled."""
+"""Steps per iteration of the loop, and the largest state for which it is unrolled: larger ones are slower that way."""
 STEPS = 2**31 - 1
 """Steps are counted in 32 bits."""
 
@@ -36,9 +37,9 @@ class Bifurcation(NamedTuple):
     settings: PyTree
     """The settings that were given."""
     iterates: PyTree
-    """What was observed at the last steps."""
+    """The observed values at the last steps."""
     burn_in: int
-    """The steps before them."""
+    """The number of steps before them."""
 
     def periods(self, tolerance: float = 1e-7) -> Int[np.ndarray, " ..."]:
         """Find the period at every setting, for one observed array.
@@ -76,7 +77,7 @@ def bifurcation(
         initial: The state at the start, the same for all settings.
         burn_in: Steps to take before any is kept.
         keep: Steps to keep.
-        observe: A function of the state: what is kept. Default: the state.
+        observe: A function of the state, whose values are kept. Default: the state.
 
     Returns:
         The iterates; they are not finite at settings that diverge.
@@ -151,7 +152,8 @@ def _checked(rule: SettingRule, settings: PyTree, name: str, states: PyTree) -> 
 def _check_rule(
     rule: SettingRule, settings: PyTree, states: PyTree, one: Callable[[Array], Array] = lambda leaf: leaf
 ) -> PyTree:
-    """The states, whose integers become real numbers if the rule makes such of them. It keeps the shapes of `one`."""
+    """The states, with integers as real numbers if the rule turns them into real numbers. The rule must keep the shapes
+    of `one`."""
     state = jax.tree.map(one, states)
     there = jax.eval_shape(rule, state, jax.tree.map(lambda leaf: leaf[0], settings))
     before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (state, there))

@@ -7,12 +7,12 @@ order in d the mean gradient is grad L + 1/2 grad <H, Sigma>, so that the mean m
 
     dw/dt = -eta [grad L(w) + 1/2 grad_w <H(w), Sigma>],
 
-and X is what keeps the eigenvalues at 2/eta from growing. With T_ij = D^3 L[u_i, u_j, .], the gradient of u_i^T H u_j,
+and X keeps the eigenvalues at 2/eta from growing. With T_ij = D^3 L[u_i, u_j, .], the gradient of u_i^T H u_j,
 
     d/dt (U^T H U)_ij = -eta [T_ij . grad L + 1/2 sum_kl (T_ij . T_kl) X_kl],
 
-and X >= 0, d/dt (U^T H U) <= 0, <X, d/dt (U^T H U)> = 0: a semidefinite complementarity problem, with one solution
-where the T_ij are independent. The path is then that of gradient flow projected on {sharpness <= 2/eta}.
+and X >= 0, d/dt (U^T H U) <= 0, <X, d/dt (U^T H U)> = 0: a semidefinite complementarity problem, with one solution if
+the T_ij are independent. The path is then that of gradient flow projected on {sharpness <= 2/eta}.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Probes, Snapshot, name_probes
 
 DENSE = 64
-"""Up to so many parameters the whole Hessian is diagonalized at each substep; with more, a warm search is cheaper."""
+"""Up to this many parameters the whole Hessian is diagonalized at each substep; with more, a warm search is cheaper."""
 
 
 class Oscillation(NamedTuple):
-    """How gradient descent swings about the flow: Sigma = U X U^T."""
+    """The oscillation of gradient descent about the flow: Sigma = U X U^T."""
 
     vectors: Float[Array, "k n"]
     """The rows are the top eigenvectors of the Hessian, U^T."""
@@ -54,7 +54,7 @@ class Oscillation(NamedTuple):
     values: Float[Array, " k"]
     """The eigenvalues of these vectors, largest first."""
     residual: Float[Array, ""]
-    """By how much X misses its complementarity problem, relative to its data."""
+    """The residual of X in its complementarity problem, relative to its data."""
 
     @property
     def variance(self) -> Array:
@@ -69,7 +69,7 @@ class Oscillation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CentralSnapshot(Snapshot):
-    """What probes see of a central flow: a snapshot, and the oscillation about it."""
+    """The snapshot that probes get of a central flow, with the oscillation about it."""
 
     oscillation: Oscillation = field(kw_only=True)
 
@@ -78,7 +78,7 @@ class CentralState(eqx.Module):
     parameters: PyTree
     oscillation: Oscillation
     subspace: Float[Array, "s n"]
-    """Where the next search for eigenvectors starts."""
+    """The vectors from which the next search starts."""
     diverged_at: Array
 
 
@@ -86,16 +86,16 @@ class CentralFlow(Process[CentralState]):
     """The central flow of gradient descent on the objective of a `Flow`: the population's loss, or that of `data`.
 
     Each step of the optimizer is integrated in `substeps`, by the fourth-order Runge-Kutta method with the force of the
-    oscillation held; X is solved for so that the eigenvalues do not lie above 2/eta at the end, to first order. What
-    that leaves, the next substep corrects: eigenvalues do not drift away from the edge. Below the edge it is gradient
-    flow at time eta x step.
+    oscillation held; X is solved for so that the eigenvalues do not lie above 2/eta at the end, to first order. The
+    next substep corrects the remaining error, so eigenvalues do not drift away from the edge. Below the edge it is
+    gradient flow at time eta x step.
 
     Args:
         model: Any pytree of arrays, such as an Equinox module.
         task: A task, or a function `loss(model)`, or `loss(model, data)`.
         learning_rate: That of gradient descent, above 0.
         data: Arrays with one row for each example; None for the population.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
         critical: The most directions that oscillate. If more eigenvalues reach the edge, the others grow past it, which
             `sharpness`-like probes show (no eigenvalue of this flow should lie above 2/eta): raise it then.
         substeps: Substeps of a step.
@@ -164,7 +164,8 @@ class CentralFlow(Process[CentralState]):
         return CentralState(unravel(end[0]), *end[1:])
 
     def _substep(self, objective: Callable, point: Vector, subspace: Array, seed: Array) -> Any:
-        """On by h = 1/substeps: where gradient flow would go, the X that it takes to come out stable, and there."""
+        """Advance by h = 1/substeps: find the end point of gradient flow, then the X that keeps it stable, then the end
+        point with X."""
         span = self.learning_rate / self.substeps
         unforced = _runge_kutta(objective, point, jnp.zeros_like(point), span)
         start = None if point.size <= self.dense else subspace
@@ -218,7 +219,7 @@ def central_flow(
     """Follow the central flow of gradient descent; one step is one of the optimizer's.
 
     If the sharpness rises along the oscillating direction (a term x^4), gradient descent diverges and this flow, of
-    second order, goes on.
+    second order, continues.
 
     Args:
         model: Any pytree of arrays, such as an Equinox module.
@@ -226,7 +227,7 @@ def central_flow(
         learning_rate: That of gradient descent, above 0.
         steps: Number of steps.
         data: Arrays with one row for each example; None for the population.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
             `{"oscillation": dynamics.oscillation()}` records the oscillation that the flow predicts.
         critical: The most directions that oscillate, as in `CentralFlow`.
         substeps: Substeps of a step.
@@ -247,7 +248,7 @@ def oscillation(every: int | None = None) -> Probe:
     time-averaged loss L + 1/2 <H, Sigma>; `oscillation_directions`, the rank of Sigma; `oscillation_residual`.
 
     Args:
-        every: The cadence: every so many steps. Default: the run's.
+        every: The cadence, in steps. Default: the run's.
 
     Returns:
         A probe for `central_flow`; its values are scalars.
@@ -269,8 +270,8 @@ def oscillation(every: int | None = None) -> Probe:
 
 
 def _runge_kutta(objective: Callable, point: Vector, force: Vector, span: Array) -> Vector:
-    """On by `span` along -(grad L + force), the classical fourth-order step: stable up to span x sharpness = 2.78,
-    and at the edge with h = 1/4 it is 1/2."""
+    """Advance by `span` along -(grad L + force) with the classical fourth-order step, which is stable up to span x
+    sharpness = 2.78; at the edge with h = 1/4 that product is 1/2."""
 
     def velocity(point: Vector) -> Vector:
         return -(jax.grad(objective)(point) + force)
@@ -302,11 +303,11 @@ def complementary(
 ) -> tuple[Float[Array, "k k"], Float[Array, ""]]:
     """The X >= 0 with M X - A >= 0 and <X, M X - A> = 0, for an excess A and a response M; and the residual left.
 
-    For k = 1 that is X = max(0, A/M). With A = -h eta <grad S, grad L> (the growth of a sharpness S at the edge) and
-    M = h eta/2 |grad S|^2 it is X = max(0, <grad S, -grad L> / (1/2 |grad S|^2)).
+    For k = 1 this is X = max(0, A/M). With A = -h eta <grad S, grad L> (the growth of a sharpness S at the edge) and M
+    = h eta/2 |grad S|^2 it is X = max(0, <grad S, -grad L> / (1/2 |grad S|^2)).
 
     In general, X = Y+ and M X - A = (-Y)+ for one symmetric Y, + being the projection on the positive matrices: the two
-    are then complementary by themselves, and M Y+ - (-Y)+ = A is left to solve. That equation is smooth but where an
+    are then complementary by themselves, and M Y+ - (-Y)+ = A is left to solve. That equation is smooth except where an
     eigenvalue of Y is 0; Newton's method, with the best of a few fractions of its step, takes some five iterations.
     """
     k = excess.shape[0]

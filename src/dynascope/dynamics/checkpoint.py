@@ -1,7 +1,7 @@
-"""Checkpoints of a batch of members: what is kept of each, and how it is found again.
+"""Checkpoints of a batch of members: writing them, and finding them again.
 
-Members do not depend on one another, and neither does what is kept of them: a checkpoint is a table with a row for each
-member. So a run goes on where it was on another number of devices too, with the members in other batches.
+Members do not depend on one another, so a checkpoint is a table with one row per member. A run can therefore be resumed
+on another number of devices, with the members in other batches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree, UInt32
 
 
 class Kept(NamedTuple):
-    """The rows of a table: `size` members from number `first` on, the last of them perhaps repeated."""
+    """The rows of a table: `size` members from number `first` on; the last one may be repeated."""
 
     name: str
     first: int
@@ -31,7 +31,7 @@ class Kept(NamedTuple):
 
 
 def kept_rows(names: Iterable[str], name: str, first: int) -> Kept | None:
-    """Of what is kept of the run `name`, the table with member number `first`; of several the one made last."""
+    """The name of the newest table of the run `name` that has member number `first`."""
     found = [re.fullmatch(rf"{re.escape(name)}-(\d+)-(\d+)", kept) for kept in names]
     tables = [Kept(match[0], int(match[1]), int(match[2])) for match in found if match]
     return max(
@@ -42,11 +42,11 @@ def kept_rows(names: Iterable[str], name: str, first: int) -> Kept | None:
 
 
 class Checkpoint(NamedTuple):
-    """Where a batch of members is kept, and the table in which it may have been kept before."""
+    """The table in which a batch of members is kept, and the earlier one that may hold it."""
 
     name: str
     members: int
-    """How many, without those that only fill the batch up."""
+    """The number of members, without repeats that only fill up the batch."""
     batched: bool
     source: str
     row: int
@@ -78,8 +78,8 @@ class Checkpoint(NamedTuple):
         return int(kept["done"]), jax.tree.unflatten(structure, list(map(_placed, found, leaves)))
 
     def label(self, made_of: PyTree, shared: PyTree) -> np.ndarray:
-        """For each member a fingerprint of what it is made of and of what all share, so that a checkpoint of another
-        run is not taken for this one's. Arrays on an accelerator enter by a checksum that is made there."""
+        """For each member a fingerprint of its own arrays and of the shared ones, so that a checkpoint of another run
+        is not mistaken for this one's. Arrays on an accelerator enter by a checksum that is computed there."""
         common = hashlib.sha256()
         for place, leaf in jax.tree_util.tree_leaves_with_path(shared):
             array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
@@ -96,8 +96,8 @@ class Checkpoint(NamedTuple):
 
 
 def _fingerprints(leaf: jax.Array | np.ndarray, batched: bool) -> np.ndarray:
-    """What tells members apart, a row for each: their arrays if these lie in the host's memory, else two checksums. On
-    a CPU it takes longer to compile the checksums, once for each shape, than to read the arrays."""
+    """Data that tells members apart, one row for each: their arrays if these are in the host's memory, else two
+    checksums. On a CPU, compiling the checksums once for each shape takes longer than reading the arrays."""
     words = as_words(leaf)
     if isinstance(leaf, jax.Array) and any(device.platform != "cpu" for device in leaf.devices()):
         return np.asarray(_checksums(words if batched else words[None]))
@@ -135,7 +135,7 @@ def _filled_up(rows: np.ndarray, size: int) -> np.ndarray:
 
 
 def _placed(kept: np.ndarray, like: jax.Array) -> jax.Array:
-    """On the devices of `like`; where these are several, not all of it on one of them first."""
+    """The array on the devices of `like`; if there are several, it is never all on one of them."""
     if len(like.sharding.device_set) == 1:
         return as_jax(kept, like)
     if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
@@ -144,7 +144,8 @@ def _placed(kept: np.ndarray, like: jax.Array) -> jax.Array:
 
 
 def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:
-    """An array as it is kept: a random key as its words, numbers that NumPy does not know (bfloat16) as their bits."""
+    """An array in the form in which it is kept: a random key as its words, numbers that NumPy lacks (bfloat16) as their
+    bits."""
     array = np.asarray(as_words(leaf))
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
 
@@ -161,7 +162,7 @@ def as_words(leaf: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
 
 
 def as_jax(kept: np.ndarray, like: jax.Array | np.ndarray) -> jax.Array:
-    """A kept array as the kind of `like`."""
+    """A kept array, converted back to the type of `like`."""
     if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like))
     return jnp.asarray(kept if kept.dtype == like.dtype else kept.view(like.dtype))

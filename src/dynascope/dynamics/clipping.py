@@ -19,8 +19,8 @@ def clipped_network(
 ) -> optax.GradientTransformation:
     """Optimizer of a `ds.models.Diffusion` that clips the denoiser's gradient only, not that of the schedule.
 
-    At the start the reconstruction term makes the gradient of the offset thousands of times as large as all others.
-    If one norm clips both, the denoiser's gradient is scaled down with it, nearly to nothing.
+    At the start the reconstruction term makes the gradient of the offset thousands of times larger than all others. If
+    one norm clips both, the denoiser's gradient is scaled down with it, nearly to nothing.
 
     Args:
         rule: Optimizer of the denoiser.

@@ -1,9 +1,9 @@
 """Convolutions on CPUs, in the one layout for which XLA has a fast form inside loops.
 
-XLA's compiler for CPUs hands a convolution to its fast library only if images are (batch, *space, channels) and kernels
-(*space, in, out). Outside loops it brings other convolutions into this form, gradients among them; inside loops it does
-not (https://github.com/jax-ml/jax/issues/12868), and they run some fifty times slower. So it is done here, on the
-traced function, after differentiation and `jax.vmap`: every convolution is written channels-last, between
+XLA's compiler for CPUs uses its fast library for a convolution only if images are (batch, *space, channels) and kernels
+(*space, in, out). Outside loops it converts other convolutions, including gradients, to this form; inside loops it does
+not (https://github.com/jax-ml/jax/issues/12868), and they run about fifty times slower. So the conversion is done here,
+on the traced function, after differentiation and `jax.vmap`: every convolution is written channels-last, between
 transpositions.
 """
 
@@ -41,9 +41,9 @@ def channels_last(function: Callable[..., Out]) -> Callable[..., Out]:
 
 
 def _rewrite(jaxpr: Jaxpr, done: dict[int, Jaxpr]) -> Jaxpr:
-    """Rewrite a traced function and all that it calls; without convolutions it is returned itself.
+    """Rewrite a traced function and all that it calls; one without convolutions is returned unchanged.
 
-    `done` keeps what was rewritten, so that a function that is called twice is still compiled once.
+    `done` keeps the rewritten functions, so that a function that is called twice is still compiled once.
     """
     if id(jaxpr) not in done:
         equations = [_rewrite_equation(equation, done) for equation in jaxpr.eqns]
@@ -69,7 +69,7 @@ def _rewrite_equation(equation: JaxprEqn, done: dict[int, Jaxpr]) -> JaxprEqn:
 
 
 def _rewrite_convolution(equation: JaxprEqn) -> JaxprEqn:
-    """A call of a compiled function that convolves channels-last on a CPU, and as before elsewhere."""
+    """Call a compiled function, with channels-last convolutions on a CPU and the original ones elsewhere."""
     images, kernels, results = equation.params["dimension_numbers"]
     space = tuple(range(1, len(images) - 1))
     last = lax.ConvDimensionNumbers(

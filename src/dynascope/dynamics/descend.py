@@ -26,11 +26,12 @@ from dynascope.tasks.task import AugmentedTask
 ROUNDS = 8
 """Rounds of the permutation below."""
 NO_EPOCH = 2**31 - 1
-"""Sets the keys of augmentation apart from those of the epochs' orders."""
+"""Separates the keys of augmentation from those of the epochs' orders."""
 
 
 class DescentState(eqx.Module):
-    """Where a descent is: the trainable arrays, the optimizer's state, this epoch's order, when it diverged."""
+    """The state of a descent: the trainable arrays, the optimizer's state, this epoch's order, the step at which it
+    diverged."""
 
     parameters: PyTree
     optimizer: PyTree
@@ -39,13 +40,13 @@ class DescentState(eqx.Module):
 
 
 class Descent(SteppedProcess[DescentState]):
-    """Steps of an optax optimizer. What the gradient is taken of follows from `data` and `batch`:
+    """Steps of an optax optimizer. `data` and `batch` determine the loss whose gradient is taken:
 
     | data | batch | the loss at a step |
     |---|---|---|
     | none | none | `task.population_loss(model)`, or `task(model)` for a plain function |
     | given | none | `task.loss(model, data)`, or `task(model, data)` |
-    | given | n | the same on n rows, in an order drawn anew every epoch (what does not fill a batch is left out) |
+    | given | n | the same on n rows, in an order drawn anew every epoch (rows that do not fill a batch are left out) |
     | none | n | the same on `task.sample(key, n)`, drawn anew every step |
 
     An `AugmentedTask` changes every batch of rows before the step.
@@ -57,8 +58,8 @@ class Descent(SteppedProcess[DescentState]):
         data: Arrays with one row for each example; None for the population, or for fresh samples.
         batch: Rows in a minibatch; None for all.
         key: Draws the minibatches; required with `batch`.
-        reshuffle: Whether every epoch has an order of its own; if not, the first epoch's order serves for all.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        reshuffle: Whether every epoch has an order of its own; if not, all have the first epoch's.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
     """
 
     model: PyTree
@@ -122,7 +123,7 @@ class Descent(SteppedProcess[DescentState]):
             return self.objective(model) if self.objective.batch is None else self.objective.on(model, batch.data)
 
         value, gradient = jax.value_and_grad(loss)(state.parameters)
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, even if its user forbids that
             updates, memory = optimizer.update(
                 gradient, state.optimizer, state.parameters, value=value, grad=gradient, value_fn=loss
             )
@@ -138,7 +139,7 @@ class Descent(SteppedProcess[DescentState]):
         return DescentState(state.parameters, state.optimizer, order, state.diverged_at)
 
     def _order(self, t: Array) -> Array | None:
-        """The words of the order in which step t's epoch takes the rows; None where there is none."""
+        """The random words of the order in which step t's epoch takes the rows; None if there is no order."""
         if self.objective.data is None or self.objective.batch is None:
             return None
         assert self.objective.key is not None  # checked when it was made
@@ -146,7 +147,7 @@ class Descent(SteppedProcess[DescentState]):
         return epoch_words(self.objective.key, epoch if self.reshuffle else jnp.zeros_like(epoch))
 
     def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, PyTree]:
-        """What step t is given: numbers of rows where there is data, else a sample; and the epoch's order they come
+        """The draw of step t: numbers of rows if there is data, else a sample; and the epoch's order that they come
         from: `order`, unless a new epoch begins."""
         task, batch, key = self.objective.task, self.objective.batch, self.objective.key
         if batch is None:
@@ -209,11 +210,12 @@ def descend(
         task: A task, or a function `loss(model)`, or `loss(model, batch)` with `data`.
         optimizer: An optax optimizer.
         steps: Number of steps.
-        data: Arrays with one row for each example. `data` and `batch` say what the gradient is taken of: see `Descent`.
+        data: Arrays with one row for each example. `data` and `batch` determine the loss whose gradient is taken: see
+            `Descent`.
         batch: Rows in a minibatch. Without `data`, examples drawn anew at every step.
         key: Draws the minibatches; required with `batch`.
         reshuffle: Whether every epoch has an order of its own.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
         record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
         stop: Ends the run at the first recording at which it holds, such as `lambda snapshot: snapshot.loss() < 1e-6`.
 
@@ -221,7 +223,7 @@ def descend(
         The trajectory, with the trace of the probes and the trained model.
     """
     if key is not None and batch is None:
-        raise ValueError("key= is for drawing batches: give batch= too, or no key=")
+        raise ValueError("key= is for drawing batches: give batch= too, or omit key=")
     process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
     return run_single(process, steps=steps, record=record, stop=stop)
 
@@ -232,13 +234,13 @@ def epoch_words(key: PRNGKeyArray, epoch: Int[Array, ""]) -> UInt32[Array, " rou
 
 
 def permuted(words: UInt32[Array, " rounds"], places: Int[Array, " n"], rows: int) -> Int[Array, " n"]:
-    """Where the permutation of 0..rows-1 sends these places, evaluated instead of being written out.
+    """The images of these places under the permutation of 0..rows-1, which is evaluated instead of stored.
 
     Shuffling n rows every epoch by sorting random keys costs more than the training itself for small networks. Here a
     permutation of 0..n-1 is a Feistel network on pairs (l, r), l < a, r < b, a b >= n: each half is shifted, modulo its
-    size, by a hash of the other, which can be undone whatever the hash is, so it is a bijection of 0..ab-1. The few
-    values that land at n or beyond are sent through again until they come back below it ("cycle walking": J. Black and
-    P. Rogaway, Ciphers with arbitrary finite domains, 2002). An epoch's permutation is then just `ROUNDS` random words.
+    size, by a hash of the other. That is invertible for any hash, so it is a bijection of 0..ab-1. The few values that
+    land at n or beyond are mapped again until they are below n ("cycle walking": J. Black and P. Rogaway, Ciphers with
+    arbitrary finite domains, 2002). An epoch's permutation is then just `ROUNDS` random words.
     """
     if not 1 <= rows < 2**31:
         raise ValueError(f"can shuffle 1 to 2^31 - 1 rows; got {rows}")
@@ -264,13 +266,13 @@ def _feistel(words: Array, places: Array, left_size: int, right_size: int) -> Ar
 
 
 def _shift(value: Array, noise: Array, size: int) -> Array:
-    """(value + a number below size made of the noise) modulo size, without a division. Sizes are below 2^16."""
+    """(value + a number below size made from the noise) modulo size, without a division. Sizes are below 2^16."""
     moved = value + ((noise >> 16) * jnp.uint32(size) >> 16)
     return jnp.where(moved >= size, moved - jnp.uint32(size), moved)
 
 
 def _mix(word: Array) -> Array:
-    """The finalizer of MurmurHash3: every bit of the input moves every bit of the output."""
+    """The finalizer of MurmurHash3: every bit of the input affects every bit of the output."""
     word = (word ^ (word >> 16)) * jnp.uint32(0x85EBCA6B)
     word = (word ^ (word >> 13)) * jnp.uint32(0xC2B2AE35)
     return word ^ (word >> 16)

@@ -1,4 +1,4 @@
-"""What the host does while members run: batches, slices of a second, progress, checkpoints, interrupts, watching."""
+"""The host's work while members run: batches, slices of a second, progress, checkpoints, interrupts, watching."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from dynascope.dynamics.schema import MemberLike, Outline, Schema
 from dynascope.probes.probe import Probe
 
 SLICE_SECONDS = 1.0
-"""How long one entry of the compiled loop should last."""
+"""The time that one entry of the compiled loop should take."""
 VMAP_UP_TO = 1500
 """On a CPU, the work per step up to which members are cheaper side by side (vmap) than one after another: a step of
 less is dominated by the overhead of its many small operations (see docs/ensembles.md for the measurement)."""
 CPU_WIDTH = 512
-"""On a CPU, how many members go side by side: enough to fill the arithmetic, few enough to stay in cache."""
+"""On a CPU, the number of members side by side: enough to fill the vector units, few enough to stay in cache."""
 LAPACK_WAITS_FOR_ITSELF_UNTIL = (0, 11, 2)
-"""Before this version of jaxlib, LAPACK's batches wait for threads of a CPU that wait for them: with several devices,
-for ever."""
+"""Before this version of jaxlib, batched LAPACK calls can deadlock on a CPU with several devices."""
 
 
 class Run(NamedTuple):
-    """What was asked for: enough to run it, or to go on with it."""
+    """A request: everything needed to run it, or to resume it."""
 
     member: MemberLike
     settings: Mapping[str, PyTree]
@@ -59,23 +58,23 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What members leave (member axis first, in an ensemble)."""
+    """The results of members (member axis first, in an ensemble)."""
 
     records: Mapping[str, PyTree]
     diverged_at: np.ndarray
     stopped_at: np.ndarray
     state: PyTree
-    """The end states, with the states of the probes: what it takes to go on. None if they were not kept."""
+    """The end states, with the states of the probes, from which a run can be resumed. None if they were not kept."""
     compile_seconds: float
     run_seconds: float
     devices: int
-    """Over how many the members were spread."""
+    """The number of devices over which the members were spread."""
     loop: str
-    """How the first batch was advanced: on the chip, or by the ordinary loop."""
+    """The backend of the first batch: on the chip, or the ordinary loop."""
 
 
 class Layout(NamedTuple):
-    """How a batch of members lies on the devices."""
+    """The layout of a batch of members on the devices."""
 
     width: int
     """Members side by side on each device."""
@@ -92,7 +91,7 @@ class Batch(NamedTuple):
 
     first: int
     size: int
-    """How many, without those that only fill it up."""
+    """The number of members, without repeats that only fill it up."""
     layout: Layout
     checkpoint: Checkpoint
 
@@ -108,8 +107,8 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
     Args:
         run: The members.
         schedule: When they stop to record.
-        schema: What they record.
-        state: Where they begin, the state of an earlier outcome; None for their start.
+        schema: The variables that they record.
+        state: The state of an earlier outcome, from which they go on; None for their start.
     """
     batched = bool(run.dims)
     devices = usable_devices((run.member, run.fixed, run.stop))[: None if batched else 1]
@@ -146,9 +145,9 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
 def _run_batch(
     program: Program, batch: Batch, run: Run, schedule: Schedule, session: Session, state: PyTree
 ) -> Outcome | None:
-    """Run one batch to its end; None if there is no checkpoint of it, although it was cut for one.
+    """Run one batch to its end; None if the batch was cut to fit a checkpoint that is missing.
 
-    After a kill it goes on from the checkpoint: to the same bits, on the same number of devices.
+    After a kill it resumes from the checkpoint, to the same bits on the same number of devices.
     """
     clock, checkpoint, monitor = time.perf_counter(), batch.checkpoint, session.monitor
     members, progress = program.begin(run.settings, batch.rows, state)
@@ -160,7 +159,7 @@ def _run_batch(
     begun = progress.state, progress.probe_states
 
     @functools.cache
-    def label() -> np.ndarray:  # only when it is asked for: the data may be large
+    def label() -> np.ndarray:  # only on request: the data may be large
         return checkpoint.label((*members, begun), (run.fixed, schedule.ticks, schedule.sizes))
 
     def keep(done: int, progress: Progress) -> None:
@@ -171,7 +170,7 @@ def _run_batch(
     restored = None if kept is None else checkpoint.read(kept, label, progress)
     if restored is None and not checkpoint.usual:
         return None
-    reached = restored or (0, progress)  # what a checkpoint holds: both change at once, wherever an interrupt comes
+    reached = restored or (0, progress)  # both change at once: an interrupt may come at any time
     if restored is not None:
         _, diverged_at = program.advance(members, restored[1], restored[0], restored[0])  # perhaps all is done
     kept_at = time.perf_counter()
@@ -198,7 +197,7 @@ def _run_batch(
 
 
 class _Slices:
-    """Cuts a schedule into slices that last about so many seconds each."""
+    """Cuts a schedule into slices of about this many seconds each."""
 
     def __init__(self, schedule: Schedule, seconds: float):
         self._times, self._since, self._seconds = schedule.ticks.times, float(schedule.ticks.since), seconds
@@ -213,7 +212,7 @@ class _Slices:
         return max(done + 1, int(np.searchsorted(self._times, self._before(done) + self._budget, side="right")))
 
     def took(self, done: int, end: int) -> None:
-        """The slice from `done` to `end` is over: the next one lasts as long as it should, at its rate."""
+        """Record that the slice from `done` to `end` is over: its rate sets the length of the next one."""
         rate = (float(self._times[end - 1]) - self._before(done)) / max(time.perf_counter() - self._clock, 1e-6)
         self._budget = min(16 * self._budget, max(rate * self._seconds, 1e-12))
 
@@ -224,7 +223,7 @@ class _Slices:
 def _outcome(
     program: Program, batch: Batch, run: Run, progress: Progress, diverged_at: np.ndarray, seconds: tuple[float, float]
 ) -> Outcome:
-    """What a batch leaves: without the spare row of each record, and without the members that only filled it up."""
+    """The results of a batch, without the spare row of each record and the members that only filled it up."""
     batched = bool(run.dims)
     rows = (slice(batch.size), slice(-1)) if batched else slice(-1)
     records = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], progress.records)
@@ -259,7 +258,7 @@ def _join(outcomes: list[Outcome]) -> Outcome:
 
 
 def _next_batch(session: Session, first: int, run: Run, usual: Layout) -> Batch:
-    """The members from `first` on that run next: as many as can, or those that were kept together.
+    """The members from `first` on that run next: as many as possible, or those in one checkpoint.
 
     Batches have the same size, so that one program serves all; the last one may have to be filled up.
     """
@@ -277,8 +276,8 @@ def _next_batch(session: Session, first: int, run: Run, usual: Layout) -> Batch:
 def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
     """The devices of this machine, all of the first one's kind, on which an ensemble may run.
 
-    Who says where to compute is obeyed: `jax.default_device` names the one device, arrays in `held` that are committed
-    to a device stay there, and who has set a mesh shards by it.
+    The user's placement is respected: `jax.default_device` names the one device, arrays in `held` that are committed to
+    a device stay there, and a mesh that was set determines the sharding.
     """
     default = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(default, jax.Device):
@@ -291,13 +290,14 @@ def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
 
 
 def spread(members: int, width: int, devices: tuple[jax.Device, ...]) -> Layout:
-    """As few members on each device as it takes, at most `width`; and as few devices as hold them so."""
+    """The fewest members per device, at most `width`, that fit all of them; and the fewest devices that hold them
+    so."""
     width = min(width, math.ceil(members / len(devices)))
     return Layout(width, devices[: math.ceil(members / width)])
 
 
 def _choose_width(outline: Outline, schedule: Schedule, devices: tuple[jax.Device, ...]) -> int:
-    """How many members to run side by side on each device."""
+    """The number of members to run side by side on each device."""
     if devices[0].platform == "cpu":
         return CPU_WIDTH if outline.work <= VMAP_UP_TO else 1
     memory = min((device.memory_stats() or {}).get("bytes_limit", 8 * 2**30) for device in devices)
@@ -305,7 +305,7 @@ def _choose_width(outline: Outline, schedule: Schedule, devices: tuple[jax.Devic
 
 
 def _on_host(leaf: jax.Array) -> jax.Array | np.ndarray:
-    """Many members' states are kept in the host's memory; random keys on one device."""
+    """Move many members' states to the host's memory, and random keys to one device."""
     if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return np.asarray(leaf)
     return leaf if len(leaf.sharding.device_set) == 1 else as_jax(as_numpy(leaf), leaf)

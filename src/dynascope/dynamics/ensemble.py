@@ -41,7 +41,7 @@ def ensemble(
 ) -> Trajectory:
     """Run one process for every combination of settings, as a single array program.
 
-    Members run side by side on an accelerator, as many at a time as fit. On a CPU, small members run side by side and
+    On an accelerator, members run side by side, as many at a time as fit. On a CPU, small members run side by side and
     large ones in turn. They are spread over all devices of the machine; inside `with jax.default_device(device):` they
     stay on that one. A member that diverges is marked in `diverged_at` and does not affect the others.
 
@@ -151,7 +151,7 @@ def _labels(name: str, values: PyTree) -> np.ndarray:
 
 
 class _Itself(eqx.Module):
-    """A member that is a process already built."""
+    """A member that returns a given process."""
 
     process: Process
 

@@ -36,17 +36,17 @@ class FlowState(eqx.Module):
 
 class Flow(Process[FlowState]):
     """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
-    A `VelocityTask` says itself how the model moves.
+    A `VelocityTask` gives the velocity itself.
 
-    The solver is Kvaerno's implicit fifth-order method for small problems in float64, where stiffness then costs
-    nothing, and Dormand-Prince with a step-size controller for large ones and in float32, in whose rounding the
-    implicit equations cannot be solved tightly enough.
+    The solver is Kvaerno's implicit fifth-order method for small problems in float64, so stiffness costs nothing there,
+    and Dormand-Prince with a step-size controller for large ones and in float32, whose rounding does not allow the
+    implicit equations to be solved tightly enough.
 
     Args:
         model: Any pytree of arrays, such as an Equinox module.
         task: A task, or a function `loss(model)`, or `loss(model, data)`.
         data: Arrays with one row for each example; None for the population.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
         solver: Any solver of diffrax. Default: as above.
         tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
         max_steps: The most steps from one recording to the next; a flow that needs more has diverged.
@@ -95,7 +95,7 @@ class Flow(Process[FlowState]):
         return FlowState(parameters, step_size, jnp.full_like(step_size, -1.0))
 
     def _absolute_tolerance(self) -> float:
-        """A thousandth of the relative one, but nothing that rounding at unit size could not meet."""
+        """The absolute tolerance: a thousandth of the relative one, but not below rounding at unit size."""
         dtype = jax.tree.leaves(eqx.filter(self.model, eqx.is_inexact_array))[0].dtype
         return max(self.tolerance / 1000, 10 * float(jnp.finfo(dtype).eps))
 
@@ -169,7 +169,7 @@ def flow(
         task: A task, or a function `loss(model)`, or `loss(model, data)`.
         times: The times to record, 0 or later.
         data: Arrays with one row for each example; None for the population.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
         solver: Any solver of diffrax. Default: as in `Flow`.
         tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
         max_steps: The most steps from one recording to the next; a flow that needs more has diverged.

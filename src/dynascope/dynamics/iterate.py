@@ -34,8 +34,8 @@ class Map(SteppedProcess[MapState]):
     Args:
         rule: Maps a state to the next one, of the same shapes and types.
         initial: The state at step 0: an array, or a pytree of arrays.
-        probes: What to record, by name: probes, or functions of the state. Default: the state itself, as `state` (an
-            array) or by its names (a mapping).
+        probes: Quantities to record, by name: probes, or functions of the state. Default: the state itself, as
+            `state` (an array) or by its names (a mapping).
         loss: A function of the state, for probes that need a loss.
     """
 
@@ -128,7 +128,7 @@ def iterate(
         rule: Maps a state to the next one, of the same shapes and types.
         initial: The state at step 0: an array, or a pytree of arrays.
         steps: Number of steps.
-        probes: What to record, by name: probes, or functions of the state. Default: the state itself.
+        probes: Quantities to record, by name: probes, or functions of the state. Default: the state itself.
         record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
         loss: A function of the state, for probes that need a loss.
         stop: Ends the run at the first recording at which it is true.

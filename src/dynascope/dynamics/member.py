@@ -1,4 +1,4 @@
-"""Members of ensembles: what is compiled in are fields, numbers to run with are arguments of the call."""
+"""Members of ensembles: compiled-in settings are fields, numbers that vary are arguments of the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears of a run while it goes on: progress, checkpoints, and the part of the record that is watched."""
+"""Monitors of a run in progress: they receive progress, checkpoints, and the watched part of the record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dynascope.dynamics.watching import Rows, Wanted, Watch
 
 
 class Monitor:
-    """Hears of progress and keeps checkpoints. This one does nothing; subclass it and pass it to `monitored_by`."""
+    """Receives progress and keeps checkpoints. This one does nothing; subclass it and pass it to `monitored_by`."""
 
     keep_every: float = math.inf
     """Seconds between two calls of `keep`; infinite for a monitor that keeps nothing."""
@@ -34,7 +34,7 @@ class Monitor:
         return f"{self._runs:03d}"
 
     def progress(self, done: float, total: float, what: str) -> None:
-        """Hear of progress.
+        """Receive progress.
 
         Args:
             done: Member-steps taken so far (units of time for a flow).
@@ -70,7 +70,7 @@ class Monitor:
         """
 
     def watch(self, schema: Schema) -> Mapping[str, Wanted]:
-        """Say which part of the record to hand out during a run that begins now.
+        """Choose the part of the record to hand out during a run that begins now.
 
         Args:
             schema: The variables that the run records.
@@ -81,7 +81,7 @@ class Monitor:
         return {}
 
     def watched(self, found: Sequence[Rows]) -> None:
-        """Receive the wanted part of what was recorded since the last call.
+        """Receive the wanted part of the record since the last call.
 
         Args:
             found: One entry for each variable with new rows.
@@ -92,7 +92,7 @@ _current: ContextVar[Monitor | None] = ContextVar("dynascope_monitor", default=N
 
 
 def current_monitor() -> Monitor:
-    """Find the monitor in force.
+    """Find the active monitor.
 
     Returns:
         The monitor of the innermost `monitored_by`, or one that does nothing.
@@ -105,7 +105,7 @@ def monitored_by(monitor: Monitor) -> Iterator[Monitor]:
     """Let a monitor see every run that starts inside the `with` block.
 
     Args:
-        monitor: It hears of progress, keeps checkpoints, and watches the record.
+        monitor: The monitor: it receives progress, keeps checkpoints, and watches the record.
 
     Returns:
         A context manager that yields the monitor.
@@ -118,7 +118,7 @@ def monitored_by(monitor: Monitor) -> Iterator[Monitor]:
 
 
 class Session:
-    """The part of the monitor in force in one run, which begins now."""
+    """The active monitor's part in one run, which begins now."""
 
     def __init__(self, schema: Schema, schedule: Schedule):
         self.monitor = current_monitor()
@@ -130,7 +130,7 @@ class Session:
         self._schema, self._schedule = schema, schedule
 
     def report(self, progress: Progress, now: float, first: int, count: int) -> None:
-        """Tell the monitor that members `first` to `first + count` have come to step (time) `now`."""
+        """Tell the monitor that members `first` to `first + count` have reached step (time) `now`."""
         dims, span, ticks = self._schema.dims, self._schedule.span or 1.0, self._schedule.ticks
         if self._watch is not None:
             self._watch.update(progress, now, first, count, bool(dims))

@@ -22,7 +22,7 @@ class Objective(eqx.Module):
 
     Args:
         task: A `Task`, or a function `loss(model)`, or `loss(model, batch)` if there is data or a batch.
-        model: The model that is trained: it is checked, and the function's arguments against it.
+        model: The model that is trained; it is checked, and so are the function's arguments.
         data: Arrays with one row for each example; None for the population.
         batch: Rows in a minibatch; None for all of them.
         key: Draws the minibatches; required with `batch`.

@@ -28,7 +28,7 @@ def _no_loss(model: PyTree) -> Array:
 
 
 class _Observed(Process[PyTree]):
-    """A model as it is: nothing moves it."""
+    """A fixed model, which nothing moves."""
 
     model: PyTree
     objective: Callable[[PyTree], Array]
@@ -70,17 +70,17 @@ def observe(
     out with a warning.
 
     Args:
-        models: Pytrees of arrays of the same structure, or what `load` makes them of: a list, a generator, or a mapping
-            from steps to models. One at a time is held in memory.
+        models: Pytrees of arrays of the same structure, or items that `load` turns into them: a list, a generator, or a
+            mapping from steps to models. One at a time is held in memory.
         task: A task, or a function `loss(model)`, or `loss(model, batch)` with `data`. None if no probe needs a loss.
         data: Arrays with one row for each example, on which the loss is evaluated.
         steps: The step of each model, increasing. Default: the keys of a mapping; else 0, 1, 2, ...
         load: Makes a model of an item, such as `lambda path: eqx.tree_deserialise_leaves(path, like)`.
-        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        probes: Quantities to record, by name: probes, or functions of the model. Default: the loss.
 
     Returns:
-        The trace, as `descend` returns it: what the probes recorded along `step`, and `diverged_at`, the first step at
-        which a parameter is not finite (-1: none). The attribute `left_out` lists the steps without a model.
+        The trace, as `descend` returns it: the probes' values along `step`, and `diverged_at`, the first step at which
+        a parameter is not finite (-1: none). The attribute `left_out` lists the steps without a model.
     """
     named = name_probes({"loss": loss()} if probes is None else probes)
     if probes is None and task is None:
@@ -95,19 +95,19 @@ def observe(
         else:
             observation.add(step, model)
     if observation is None:
-        raise ValueError("models must hold a model at least; got none")
+        raise ValueError("models must hold at least one model; got none")
     return observation.trace().assign_attrs(left_out=left_out)
 
 
 class _Observation:
-    """What was seen of the models so far."""
+    """The measurements of the models so far."""
 
     def __init__(self, process: _Observed):
         self.process = process
         self.outline = examine(lambda: process, {}, {})
         self.shapes = _shapes(process.model)
         self.memory: PyTree = None
-        """What each probe carries from one model to the next; None before the first."""
+        """The state that each probe carries from one model to the next; None before the first."""
         self.recorded: dict[str, list[int]] = {name: [] for name in process.probes}
         self.values: dict[str, list[Value]] = {name: [] for name in process.probes}
         self.diverged_at = -1
@@ -197,7 +197,7 @@ def _numbered(
 ) -> Iterator[tuple[int, Any]]:
     if isinstance(models, Mapping):
         if steps is not None:
-            raise ValueError("models is a mapping, whose keys are the steps: give no steps=")
+            raise ValueError("models is a mapping, whose keys are the steps: omit steps=")
         return iter(sorted(models.items()))
     if not isinstance(models, Iterable) or isinstance(models, str | bytes | jax.Array | np.ndarray):
         raise TypeError(f"models must be a list, a generator, or a mapping from steps; got {checks.shown(models)}")

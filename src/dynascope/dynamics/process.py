@@ -1,4 +1,4 @@
-"""What a process is: a start, a rule that moves the state on, and what probes may see of it."""
+"""Processes: a start, a rule that advances the state, and the view of the state for probes."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class Process(eqx.Module, Generic[State]):
         """The step (time) at which the model was first found not finite; -1 if it never was."""
 
     def check(self) -> None:
-        """Raise if it cannot run; called once, on abstract values, before anything is compiled."""
+        """Raise an error if the process cannot run; called once, on abstract values, before anything is compiled."""
 
     def work(self, state: State) -> int:
-        """About how many multiplications a step costs: it decides if members run side by side on a CPU."""
+        """The approximate number of multiplications in a step, which decides if members run side by side on a CPU."""
         return sum(leaf.size for leaf in jax.tree.leaves(state))
 
 
 class SteppedProcess(Process[State]):
-    """A process in steps. Each step draws what it needs by its number alone, reads rows of a source, and changes the
-    state.
+    """A process in steps. Each step makes a draw that depends on its number alone, reads rows of a source, and changes
+    the state.
 
     The three can run apart: a kernel that takes many steps is given the draws of all of them, and reads the rows.
     """
 
     @abstractmethod
     def draw(self, t: Array) -> PyTree:
-        """What step t takes besides the state: numbers of the source's rows if there is a source; a batch; or None."""
+        """The draw of step t: numbers of the source's rows if there is a source; a batch; or None."""
 
     def source(self) -> PyTree:
-        """Arrays of which a step reads the rows that were drawn; None if it reads none."""
+        """Arrays from which a step reads the drawn rows; None if it reads none."""
         return None
 
     def read(self, draw: PyTree) -> PyTree:
@@ -71,7 +71,7 @@ class SteppedProcess(Process[State]):
 
     @abstractmethod
     def step(self, t: Array, state: State, draw: PyTree, rows: PyTree) -> State:
-        """The state after step t, from what was drawn and the rows that were read."""
+        """The state after step t, from the draw and the rows that were read."""
 
     def settle(self, state: State, last: Array) -> State:
         """The state as `advance` leaves it after step `last`, if it holds more than steps change."""

@@ -1,6 +1,6 @@
-"""What is compiled: a batch of processes advances from one recording to the next, probes writing as they go.
+"""The compiled program: a batch of processes advances from one recording to the next, and probes write their values.
 
-One program serves a whole run: it is entered with the recordings to do, so the host regains control every second or so
+One program serves a whole run: it is called with the recordings to do, so the host regains control every second or so
 (to show progress, to keep a checkpoint, to be interrupted) without a second compilation, and the result does not depend
 on where it was cut.
 """
@@ -29,16 +29,16 @@ from dynascope.dynamics.stopping import condition_met
 from dynascope.probes.probe import Probe, Value
 
 TRITON_FROM = 16_000_000
-"""Numbers in a member's state, the optimizer's included, from which Triton's matrix products are worth the time that it
-takes to tune them. On an H200 they save a ViT (28 million numbers) 1.2 % of a step in float32 and nothing in bfloat16,
-and cost a recall transformer (3 million) 3 %; programs of up to 6 million compile thirteen times faster without."""
+"""The size of a member's state, including the optimizer's, from which Triton's matrix products are worth the time to
+tune them. On an H200 they save a ViT (28 million numbers) 1.2 % of a step in float32 and nothing in bfloat16, and cost
+a recall transformer (3 million) 3 %; programs of up to 6 million compile thirteen times faster without."""
 
 ALONG_MEMBERS = PartitionSpec("member")
 Options = tuple[tuple[str, bool | int], ...]
 STEPS_ON_CPU: Options = (("xla_backend_optimization_level", 1),)
-"""Steps compile a quarter faster so, and run as fast."""
+"""XLA options with which steps compile a quarter faster and run as fast."""
 ONCE_ON_CPU: Options = (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False))
-"""A program that runs once compiles five times faster so."""
+"""XLA options with which a program that runs once compiles five times faster."""
 P = ParamSpec("P")
 Out = TypeVar("Out")
 
@@ -56,15 +56,15 @@ class Progress(NamedTuple):
 
     state: PyTree
     probe_states: PyTree
-    """For each probe what it carries from one recording to the next."""
+    """For each probe the state that it carries from one recording to the next."""
     stopped_at: Array
     """The time at which the stopping condition was met; -1 while it is not."""
     records: Mapping[str, PyTree]
-    """For each probe its values, with one spare row at the end into which a probe that does not record writes."""
+    """For each probe its values, with a spare row at the end for writes of a probe that does not record."""
 
 
 class Program(eqx.Module):
-    """A run as compiled functions, which depend on its static fields and on the shapes of its arrays alone."""
+    """A run as compiled functions, which depend only on its static fields and the shapes of its arrays."""
 
     member: MemberLike
     fixed: PyTree
@@ -74,11 +74,11 @@ class Program(eqx.Module):
     sizes: Mapping[str, int]
     """For each probe the number of its recordings."""
     values: Mapping[str, PyTree]
-    """For each probe the shapes of what it records."""
+    """For each probe the shapes of its values."""
     stop: Probe | None
     batched: bool = eqx.field(static=True)
     devices: tuple[jax.Device, ...] = eqx.field(static=True)
-    """Where members run, spread over all of them."""
+    """The devices over which the members are spread."""
     size: int = eqx.field(static=True)
     """Numbers in one member's state."""
     backend: Backend = eqx.field(static=True, default=Ordinary())
@@ -112,7 +112,7 @@ class Program(eqx.Module):
         return jax.block_until_ready(_compiled(_take_steps, self.options)(self, members, state, count))
 
     def steps_text(self, members: Members, state: PyTree, steps: int) -> str:
-        """The program of `take_steps`, before it is compiled."""
+        """The program of `take_steps` before compilation."""
         count = jnp.asarray(steps, jnp.int32)
         return _compiled(_take_steps, self.options).lower(self, members, state, count).as_text()
 
@@ -123,13 +123,13 @@ class Program(eqx.Module):
         return "lapack_" in _compiled(_whole, ()).lower(alone, setting).as_text()
 
     def with_backend(self, backend: Backend) -> Program:
-        """The same program by another backend."""
+        """The same program with another backend."""
         return dataclasses.replace(self, backend=backend)
 
     @property
     def options(self) -> Options:
         """XLA's options."""
-        if self.devices[0].platform == "cpu":  # who asks JAX for no optimization gets none
+        if self.devices[0].platform == "cpu":  # a user who turns off JAX's optimization gets none
             asked_for_none = jax.config.values.get("jax_disable_most_optimizations")
             return () if asked_for_none else STEPS_ON_CPU
         without_triton = self.devices[0].platform == "gpu" and self.size < TRITON_FROM
@@ -137,7 +137,7 @@ class Program(eqx.Module):
 
     @property
     def options_once(self) -> Options:
-        """XLA's options for what runs once."""
+        """XLA's options for a function that runs once."""
         return ONCE_ON_CPU if self.devices[0].platform == "cpu" else self.options
 
     @property
@@ -154,7 +154,7 @@ class Program(eqx.Module):
 
 
 def jit_once(function: Callable[P, Out]) -> Callable[P, Out]:
-    """Compile a function that is called once or twice: in a fifth of the time on a CPU, for it is not optimized.
+    """Compile a function that is called once or twice: without optimization, in a fifth of the time on a CPU.
 
     Args:
         function: A function of pytrees, as for `equinox.filter_jit`.
@@ -267,15 +267,15 @@ def _whole(program: Program, setting: PyTree) -> tuple[Progress, Array]:
 
 
 def _process(program: Program, member: Members) -> Process:
-    """The process of one member; the compiler drops what its arrays replace."""
+    """The process of one member; the compiler drops code that its arrays replace."""
     return eqx.combine(member.arrays, program.member(**member.settings, **program.fixed))
 
 
 def _per_member(function: Callable, program: Program) -> Callable:
     """For all members side by side; a single one without the batch axis, which would cost large networks time.
 
-    Members know nothing of one another, so each device runs the program of one device on its share of them, and at its
-    own pace. Convolutions are written channels-last, as loops on CPUs need them.
+    Members are independent, so each device runs the program of one device on its share of them, at its own pace.
+    Convolutions are written channels-last, as loops on CPUs need them.
     """
     if not program.batched:
         return channels_last(function)

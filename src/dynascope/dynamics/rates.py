@@ -123,7 +123,7 @@ def catapults(
 
     1. At half the critical rate for `warm` steps. 2. Note the loss and raise the rate to `factor` times the critical
     one. 3. The catapult is complete when the loss has been above `rise` times the noted one and is below it again.
-    4. Begin anew; after the last one, stay at half the critical rate. 5. Where there is no such peak within `patience`
+    4. Start over; after the last one, stay at half the critical rate. 5. If there is no such peak within `patience`
     steps, give up and settle.
 
     `critical_rate(parameters)` is evaluated every `refresh` steps and when the phase changes. `count = 0` is gradient
@@ -175,8 +175,8 @@ def catapults(
 def when(condition: Array, function: Callable[[], Array], otherwise: Array) -> Array:
     """`function()` if the condition holds, evaluated only then.
 
-    `lax.cond` does the same until it is batched, when both its branches are evaluated always; a loop that runs once or
-    not at all is entered, also when batched, only if some member needs it.
+    `lax.cond` does the same until it is batched; then both its branches are always evaluated. A loop that runs once or
+    not at all is entered only if some member needs it, batched or not.
     """
 
     def once(carry: tuple[Array, Array]) -> tuple[Array, Array]:

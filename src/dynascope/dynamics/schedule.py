@@ -1,4 +1,5 @@
-"""When something is recorded, tested or paused: the steps (times) at which the compiled loop stops."""
+"""Schedules: the steps (times) at which the compiled loop stops to record, to test its stopping condition, or to
+pause."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from dynascope import checks
 from dynascope.probes.probe import Probe
 
 Record = int | Sequence[int] | np.ndarray | None
-"""Record every so many steps, or exactly these steps; None for about a thousand recordings."""
+"""Record every this many steps, or exactly these steps; None for about a thousand recordings."""
 Times = Sequence[float] | np.ndarray | None
 
 LAST_STEP = 2**31 - 1
 """Steps are counted in 32 bits."""
 PAUSES = 128
-"""A run in steps pauses at least so often between recordings, so that it can be monitored and interrupted."""
+"""A run in steps pauses at least this often between recordings, so that it can be monitored and interrupted."""
 
 
 class Ticks(NamedTuple):
@@ -56,7 +57,7 @@ class Schedule(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a user asks to be recorded: `steps` and `record`, or the `times` of a flow."""
+    """The user's request: `steps` and `record`, or the `times` of a flow."""
 
     steps: int | None = None
     record: Record = None
@@ -115,7 +116,7 @@ def make_schedule(
         rows[name][np.searchsorted(stops, at.astype(stops.dtype))] = np.arange(len(at), dtype=np.int32)
         if stop is not None:
             every = request.record if np.array_equal(at, common) else probes[name].every
-            listed = every is not None and np.ndim(every) > 0  # exactly these: not where it stops
+            listed = every is not None and np.ndim(every) > 0  # exactly these: not the step at which it stops
             last_rows[name] = rows[name] if listed else np.searchsorted(at.astype(number), stops).astype(np.int32)
     is_tested = np.isin(stops, tested.astype(stops.dtype))
     ticks = Ticks(stops, rows, last_rows, is_tested, np.asarray(begin, number))
@@ -161,7 +162,7 @@ def _usual_cadence(steps: int) -> int:
 
 
 def _record_steps(name: str, record: Record, steps: int, since: int | None) -> np.ndarray:
-    """The steps after `since` (from a start: from step 0 on) that `record` asks for: every so many, or these."""
+    """The steps after `since` (from a start: from step 0 on) that `record` specifies: a cadence, or a list of steps."""
     if isinstance(record, bool | str | bytes | Mapping):
         raise TypeError(f"{name} must be an integer, a list of steps, or None; got {checks.shown(record)}")
     first = 0 if since is None else since + 1
@@ -179,14 +180,14 @@ def _record_steps(name: str, record: Record, steps: int, since: int | None) -> n
 
 
 def _flow_times(times: Times, since: int | float | None) -> np.ndarray:
-    """The increasing times of a flow, all after `since` if it goes on."""
+    """The increasing times of a flow, all after `since` if it is resumed."""
     asked = checks.array("times", times, ndim=1)
     distinct = np.unique(np.asarray(asked, float))
     if not np.all(np.isfinite(distinct)) or distinct[0] < 0:
         raise ValueError(f"times must be finite and not negative; got {checks.shown(times)}")
     clock = distinct.astype(jnp.result_type(float))
     if len(np.unique(clock)) < len(distinct):
-        raise ValueError(f"times must be further apart than {clock.dtype} can tell; got {checks.shown(times)}")
+        raise ValueError(f"times must be further apart than {clock.dtype} can resolve; got {checks.shown(times)}")
     if since is not None and clock[0] <= since:
         raise ValueError(f"times must lie after {float(since):g}, where the flow is; got {distinct[0]:g}")
     return distinct

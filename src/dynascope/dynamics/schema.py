@@ -1,4 +1,4 @@
-"""What a trace looks like: every variable's name, dimensions, shape and coordinates, known before the run."""
+"""The schema of a trace: every variable's name, dimensions, shape and coordinates, known before the run."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ RESERVED = ("diverged_at", "stopped_at")
 
 
 class Outline(NamedTuple):
-    """What an abstract evaluation of one member tells."""
+    """The result of an abstract evaluation of one member."""
 
     axis: str
     """The name of the recording dimension: `step` or `time`."""
     probes: dict[str, Probe]
     values: dict[str, PyTree]
-    """Shapes of what each probe returns."""
+    """Shapes of each probe's return value."""
     coords: dict[str, Coords]
     """The labels along each probe's own dimensions."""
     work: int
-    """Multiplications per step of one member, about."""
+    """The approximate number of multiplications per step of one member."""
     size: int
     """Numbers in one member's state."""
     nbytes: int
-    """Bytes of one member's arrays: its data, its state, one row of each record."""
+    """Bytes of one member's arrays: its data, its state, and one row of each record."""
 
     def record_bytes(self, rows: Mapping[str, int]) -> int:
         """Bytes of one member's record, given the number of rows of each probe."""
@@ -65,7 +65,7 @@ class Variable(NamedTuple):
     """Its own dimensions, after those of the ensemble and the axis."""
     shape: tuple[int, ...]
     coords: Mapping[str, np.ndarray]
-    """The labels along its own dimensions, if they have some."""
+    """The labels along its own dimensions, if any."""
 
     def of(self, records: Mapping[str, PyTree]) -> jax.Array | np.ndarray:
         """Its values in the records of a run."""
@@ -84,7 +84,7 @@ class Schema(NamedTuple):
         """Make the trace: the ensemble's dimensions, then the recording dimension, then each probe's own.
 
         Args:
-            records: What each probe recorded, with the members along the first axis.
+            records: The recorded values of each probe, with the members along the first axis.
             each: Further variables with one value for each member.
         """
         sizes = tuple(map(len, self.dims.values()))
@@ -108,7 +108,7 @@ def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapp
     A dimension that an earlier probe has with other labels gets the probe's name, too: `<probe>_index`.
 
     Args:
-        outline: What an abstract evaluation told.
+        outline: The result of an abstract evaluation.
         recorded: For each probe the steps (times) at which it records.
         dims: The dimensions of the ensemble with their labels.
     """
@@ -138,7 +138,7 @@ def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapp
 def examine(
     member: MemberLike, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree], stop: Probe | None = None
 ) -> Outline:
-    """Evaluate one member abstractly, and check what it is made of."""
+    """Evaluate one member abstractly, and check its parts."""
     try:
         inspect.signature(member).bind(**setting, **fixed)
     except TypeError:
@@ -189,7 +189,7 @@ def _call(member: MemberLike, setting: Mapping[str, PyTree], fixed: Mapping[str,
 
 
 def _measure(name: str, probe: Probe, snapshot: Snapshot) -> Value:
-    """What a probe records; the usual slips of a user's function are named."""
+    """The shapes that a probe records; errors name the usual slips of a user's function."""
     try:
         value = probe.measure(snapshot, probe.initial_state(snapshot))[0]
     except jax.errors.ConcretizationTypeError:
@@ -210,11 +210,11 @@ def _entries(name: str, value: PyTree) -> Iterator[tuple[str, str, jax.ShapeDtyp
 
 
 def _check_names(values: Mapping[str, PyTree], axis: str, dims: Sequence[str]) -> None:
-    """Every variable and dimension of the trace has a name of its own."""
+    """Check that every variable and dimension of the trace has a name of its own."""
     taken: dict[str, str] = {}
     for name in dims:
         if name in (*RESERVED, axis, *values, *(f"{probe}_{axis}" for probe in values)):
-            raise ValueError(f"the ensemble's dimension '{name}' must not be called so: the trace has its own '{name}'")
+            raise ValueError(f"the ensemble's dimension '{name}' must be renamed: the trace has its own '{name}'")
     for name, value in values.items():
         for variable, _, _ in _entries(name, value):
             if variable in (*RESERVED, axis):

@@ -1,4 +1,4 @@
-"""Whether a run ends early: a condition of the snapshot, tested when the run records or at its own cadence."""
+"""Early stopping: a condition of the snapshot, tested when the run records or at its own cadence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user holds at the end: the trace of the probes, the trained model, and the state to go on from."""
+"""The result of a run: the trace of the probes, the trained model, and the state from which it can be resumed."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """What was recorded of a run, where it ended, and how to go on.
+    """The record of a run and its end state, from which it can be resumed.
 
     `descend`, `flow`, `iterate` and `central_flow` return one of a single model, `ensemble` one of many members.
     """
 
     trace: xr.Dataset
-    """What the probes recorded, with the dimension `step` (or `time`) after those of the ensemble; `diverged_at`, and
-    `stopped_at` if there is a condition to stop (-1: never). The attribute `loop` says how the steps were taken."""
+    """The probes' values, with the dimension `step` (or `time`) after those of the ensemble; `diverged_at`, and
+    `stopped_at` if there is a stopping condition (-1: never). The attribute `loop` says how the steps were taken."""
     statistics: Mapping[str, float]
-    """`compile_seconds`, `run_seconds`, `members`, and `devices`: over how many of them the members were spread."""
+    """`compile_seconds`, `run_seconds`, `members`, and `devices`, the number of devices used."""
     state: PyTree
-    """The end state, of each member along the first axis of an ensemble: parameters, the optimizer's state, and what
-    the probes carry. None if it was not kept."""
+    """The end state (with the members along the first axis for an ensemble): parameters, the optimizer's state, and the
+    probes' states. None if it was not kept."""
     at: int | float
-    """The step, or the time of a flow, at which it is."""
+    """The step, or the time of a flow, that it has reached."""
     run: Run
-    """What was asked for."""
+    """The request that the run fulfilled."""
 
     @property
     def model(self) -> PyTree:
@@ -52,7 +52,7 @@ class Trajectory:
         return self.snapshot().model
 
     def snapshot(self) -> Snapshot:
-        """Look at the end of a single run as a probe would.
+        """Return the snapshot at the end of a single run, as a probe sees it.
 
         Returns:
             The model, the objective and the optimizer's state.
@@ -100,16 +100,17 @@ class Trajectory:
         record: Record = None,
         stop: Stop | EllipsisType = ...,
     ) -> Trajectory:
-        """Go on from the state in which the run ended.
+        """Resume from the state in which the run ended.
 
         The parameters are those of one longer run, to the same bits on a CPU: the optimizer's state, the order of the
-        data and the clock go on. Recordings keep their cadence, and the step at which the run was cut is recorded too.
+        data and the clock continue. Recordings keep their cadence, and the step at which the run was cut is recorded
+        too.
 
         Args:
             steps: How many more steps to take.
             times: The further times to record, for a flow.
             record: As in `ensemble`. If it was a list of steps, give the further ones.
-            stop: Another condition to stop, or None for no condition; by default the same one is tested again.
+            stop: Another stopping condition, or None for none; by default the same one is tested again.
 
         Returns:
             The trajectory of the whole run.
@@ -140,7 +141,7 @@ class Trajectory:
         return save(self, path)
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
-        """Draw what was recorded, a panel for each probe; see `figures.plot_trace`.
+        """Draw the record, one panel for each probe; see `figures.plot_trace`.
 
         Args:
             names: The variables to draw. Default: all, without the further entries of a probe.
@@ -153,7 +154,7 @@ class Trajectory:
         return plot(self, names)
 
     def _repr_html_(self) -> str:
-        """For notebooks: where it is, how long it took, a small curve of each number that was recorded, the trace."""
+        """For notebooks: the step reached, the time it took, a small curve of each recorded number, the trace."""
         from dynascope.lab.trajectories import as_html
 
         return as_html(self)
@@ -168,7 +169,7 @@ class Trajectory:
 
 
 def carry_out(run: Run, request: Request, *, since: int | float | None = None, state: PyTree = None) -> Trajectory:
-    """Run it from its start, or from where it was, and label what was recorded."""
+    """Run a request from its start, or from an earlier end state, and label the record."""
     outline, dims = run.outline, tuple(run.dims)
     schedule = make_schedule(request, outline.axis, outline.probes, stop=run.stop, since=since)
     run = run._replace(record=schedule.record)
@@ -190,7 +191,7 @@ def carry_out(run: Run, request: Request, *, since: int | float | None = None, s
 
 
 def _place(trace: xr.Dataset, name: str, label: float | np.number) -> int:
-    """Where a label lies along a dimension; a label read off another precision counts."""
+    """The index of a label along a dimension; labels rounded to another precision match."""
     values = trace[name].values
     if np.ndim(label) or (isinstance(label, str | bool) and values.dtype.kind != "b"):
         raise TypeError(f"{name} takes one label; got {checks.shown(label)}")
@@ -201,7 +202,7 @@ def _place(trace: xr.Dataset, name: str, label: float | np.number) -> int:
 
 
 def _mask(trace: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
-    """NaN after the `stopped_at` of each member that stopped: nothing was recorded there."""
+    """The trace with NaN after the `stopped_at` of each member that stopped: nothing was recorded there."""
     stopped = trace.stopped_at
     for name, variable in trace.data_vars.items():
         if (axis := recording_axis(trace, str(name), dims)) is not None:
@@ -231,7 +232,7 @@ def _end(trace: xr.Dataset, schedule: Schedule, clock: str, at: int | float) -> 
 
 
 def _join(before: xr.Dataset, after: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
-    """Two traces that follow one another; the second says how the run ended."""
+    """Two traces joined end to end; the attributes at the end are those of the second."""
     parts = {}
     for name, late in after.data_vars.items():
         axes = [recording_axis(trace, str(name), dims) for trace in (before, after) if name in trace]

@@ -1,4 +1,4 @@
-"""Watching a run: a monitor says which part of the record it wants, and gets it as it is written.
+"""Watching a run: a monitor chooses a part of the record, and receives it as it is written.
 
 Only that part leaves the device, only once, and only between two slices of the compiled loop. A run that nobody watches
 pays nothing for it.
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What was recorded of a variable since the last time: `values[i, j]` is of `members[i]` in `rows[j]`."""
+    """The new values of a variable since the last call: `values[i, j]` belongs to `members[i]` in `rows[j]`."""
 
     variable: str
     members: np.ndarray
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class Watch:
-    """Hands a monitor what it wants of the record, after each slice what is new in it."""
+    """Hands a monitor the new part of the record that it watches, after each slice."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Watch:
         probes = {schema.variables[name].probe for name in self._wanted}
         sizes = schedule.sizes
         self._rows = {probe: np.cumsum(schedule.ticks.rows[probe] < sizes[probe]) for probe in probes}
-        """For each probe how many rows it has written after each stop."""
+        """For each probe the number of rows written after each stop."""
         self._batch, self._done = (-1, -1), dict[str, int]()
 
     def update(self, progress: Progress, now: float, first: int, count: int, batched: bool) -> None:
@@ -74,7 +74,7 @@ class Watch:
         variable = self._schema.variables[name]
         values = _pick(variable.of(progress.records), places, rows)
         stopped = np.asarray(progress.stopped_at)
-        if np.any(stopped >= 0):  # nothing is recorded of a member that has stopped
+        if np.any(stopped >= 0):  # nothing is recorded for a member that has stopped
             ends = np.atleast_1d(stopped if places is None else stopped[places])
             late = (ends[:, None] >= 0) & (variable.times[rows][None, :] > ends[:, None])
             values = np.where(late.reshape(*late.shape, *(1,) * len(variable.shape)), np.nan, values)

@@ -1,4 +1,4 @@
-"""Fields that have no effect beside others: to set them is an error."""
+"""Fields without effect next to others: setting them is an error."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
 WIDEST = 15.0
-"""Inches of a row of panels; in a wider one the letters are too small to be read on a page."""
+"""The widest row of panels, in inches; in a wider one the letters would be too small to read on a page."""
 
 
 def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any) -> tuple[Figure, Any]:
@@ -47,7 +47,7 @@ def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), 
 
 
 def legend_beside(axes: Axes) -> None:
-    """Put the legend to the right of the axes, where it hides nothing.
+    """Put the legend to the right of the axes, where it hides no curve.
 
     Args:
         axes: Axes with labeled artists.

@@ -1,17 +1,17 @@
-"""The style of all figures: colors, how theory is drawn, and the matplotlib settings while an experiment draws."""
+"""The style of all figures: colors, curves of theory, and the matplotlib settings while an experiment draws."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PALETTE = ("#d1495b", "#00798c", "#edae49", "#66508f")
-"""One for each category; in figures of concepts usually the weakest first."""
+"""Colors, one for each category; in figures of concepts usually the weakest first."""
 INK = "#22272e"
 """The color of text and of emphasized curves."""
 FAINT = "#9aa4b2"
 """The color of guides and of curves in the background."""
 THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2.5)), "linewidth": 1.1}
-"""How a curve from theory is drawn: `axes.plot(x, y, **THEORY)`."""
+"""The style of a curve from theory: `axes.plot(x, y, **THEORY)`."""
 
 HOUSE_STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

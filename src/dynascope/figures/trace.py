@@ -1,4 +1,4 @@
-"""A trace at a glance: a panel for each thing that was recorded."""
+"""A trace at a glance: one panel for each recorded variable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 
 COLUMNS = 3
 MOST_LINES = 12
-"""Curves in one panel; of more, the median and the middle 80 % are drawn."""
+"""The most curves in one panel; if there are more, the median and the middle 80 % are drawn."""
 MOST_NAMED = 6
 FEW = 20
 """Recordings below which each one is marked."""
 DECADES = 2
-"""From this range of positive values on, the axis is logarithmic."""
+"""The number of decades of positive values from which the axis is logarithmic."""
 
 
 def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
-    """Draw what probes recorded, a panel for each.
+    """Draw the values of probes, one panel for each.
 
     An estimate has a band of its error if the trace has one (`sharpness_error` of `sharpness`). Curves of several
     members, layers or indices share a panel. Positive values over two decades or more have a logarithmic axis. If the
@@ -36,7 +36,7 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
 
     Args:
         trace: A trace, as `descend`, `ensemble` and `observe` return it.
-        names: The variables to draw. Default: all that were recorded, without the further entries of a probe.
+        names: The variables to draw. Default: all recorded ones, without the further entries of a probe.
 
     Returns:
         The figure.
@@ -53,7 +53,7 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
             f"names must be variables of the trace, {', '.join(recorded) or 'which has none'}; got {wrong[0]!r}"
         )
     if not names:
-        raise ValueError("trace must hold something that was recorded along step or time")
+        raise ValueError("trace must hold a variable that was recorded along step or time")
     columns = min(COLUMNS, len(names))
     with rc_context(HOUSE_STYLE):  # pyright: ignore[reportArgumentType]
         figure, grid = panels(columns, math.ceil(len(names) / columns), squeeze=False)
@@ -65,7 +65,7 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
 
 
 def recorded_variables(trace: xr.Dataset) -> dict[str, str]:
-    """The variables that were recorded along a clock, with its name, `step` or `time` or one of their own.
+    """The variables that were recorded along a clock, each with the clock's name: `step`, `time` or one of its own.
 
     Args:
         trace: A trace.
@@ -87,7 +87,7 @@ def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
     """A small curve as SVG, without axes; logarithmic under the same rule as panels.
 
     Args:
-        values: The curve, `(n,)`; what is not finite is left out.
+        values: The curve, `(n,)`; values that are not finite are left out.
         width: Width in pixels.
         height: Height in pixels.
 

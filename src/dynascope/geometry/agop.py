@@ -1,4 +1,4 @@
-"""The average gradient outer product: to which directions of the input a model is sensitive.
+"""The average gradient outer product, which shows to which input directions a model is sensitive.
 
     G = 1/n sum_i J(x_i)^T J(x_i),   J = df/dx (for one output: its gradient, a row),
 
@@ -22,7 +22,7 @@ from dynascope import checks
 Apply = Callable[[Any, Any], Any]
 
 BLOCK_NUMBERS = 2**22
-"""About how many entries of the Jacobians are in memory at once."""
+"""The approximate number of Jacobian entries in memory at once."""
 
 
 class Factored(NamedTuple):

@@ -21,11 +21,11 @@ Line = Callable[[Float[Array, ""]], Any]
 def derivatives(line: Line, at: Float[Array, ""], order: int) -> Float[Array, " _"]:
     """A function of one number and its derivatives, 0 to `order`: forward differentiation of forward differentiation.
 
-    Each nesting carries the lower orders along, and the compiler merges what the nestings share, so that order 4 costs
-    about as much as truncated Taylor arithmetic (for a tanh network less than `jax.experimental.jet`, which moreover
-    has no rule for the ReLU). It is exact wherever the function is differentiable: through a ReLU network with squared
-    loss it gives the coefficients of the polynomial piece that the point lies on, the right-hand side of a kink being
-    taken as JAX takes it (the ReLU has slope 0 at 0).
+    Each nesting carries the lower orders along, and the compiler merges their common parts, so that order 4 costs about
+    as much as truncated Taylor arithmetic (for a tanh network less than `jax.experimental.jet`, which moreover has no
+    rule for the ReLU). It is exact wherever the function is differentiable: through a ReLU network with squared loss it
+    gives the coefficients of the polynomial piece that contains the point, with JAX's choice of slope at a kink (0 for
+    the ReLU at 0).
     """
     tower: Callable[[Any], tuple[Any, ...]] = lambda t: (line(t),)  # noqa: E731
     for _ in range(order):
@@ -90,7 +90,7 @@ def line_search_minimum(
 ) -> LineMinimum:
     """c* = argmin over c in [0, 1] of loss(params - c learning_rate grad), on a grid and then by bisection.
 
-    Bisection of the slope finds the minimum to the rounding of c; of the loss it would find half the digits.
+    Bisection of the slope finds the minimum to the rounding of c; a search on the loss would find half the digits.
 
     Args:
         loss: `loss(params)`, a scalar.
@@ -138,7 +138,8 @@ def _minimum(flat: Any, step: Vector, points: int, halvings: int) -> LineMinimum
 
 
 class Flip(NamedTuple):
-    """How the loss bends along the gradient at the minimum of its line: it decides if an oscillation stays bounded."""
+    """How the loss curves along the gradient at the minimum of its line, which decides if an oscillation stays
+    bounded."""
 
     discriminant: Float[Array, ""]
     """D = 3 f3^2 - f2 f4 along the unit gradient: positive if a period-2 orbit is born beyond 2 / f2."""

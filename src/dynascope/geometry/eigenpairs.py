@@ -21,7 +21,7 @@ MIXED_IN = 0.1
 """How much of another direction goes into a warm start, beside vectors of length 1."""
 
 CHECK_EVERY = 64
-"""Along a trajectory the remainder is checked at the first point and then at every so many."""
+"""Along a trajectory the remainder is checked at the first point and then at every this many."""
 
 
 def check_search(k: int, tolerance: Any, max_products: int, which: str = "largest") -> None:
@@ -77,8 +77,8 @@ def top_eigenpairs(
 
     A search from one vector finds each eigenvalue once, however often it is repeated. So the pairs found are projected
     out and Lanczos starts again from a random vector, until no larger value comes up; copies are found that way. An
-    eigenvector escapes it only if the random vector has next to no component along it, and what comes up shows how
-    small that would have to be: the probability, `missed`, is at most 1e-3 (`geometry/remainder.py`).
+    eigenvector escapes only if the random vector has next to no component along it. The Lanczos coefficients show how
+    small that component would have to be, and so bound the probability, `missed`, by 1e-3 (`geometry/remainder.py`).
 
     Args:
         loss: `loss(params)`, a scalar.
@@ -90,8 +90,8 @@ def top_eigenpairs(
             the gradient and a random direction; otherwise a search started at exact eigenvectors could not find a
             larger eigenvalue.
         seed: Seed of the random directions.
-        checked: Whether to check that nothing larger was missed; without, one eigenvalue costs about half as much, and
-            copies are missed. May be traced, so that some points along a trajectory are checked.
+        checked: Whether to check that nothing larger was missed. Without the check one eigenvalue costs about half as
+            much, and copies are missed. May be traced, so that some points along a trajectory are checked.
         max_products: The largest number of Hessian-vector products.
         dense: Up to this many parameters the Hessian is diagonalized, unless `start` is given.
 
@@ -121,7 +121,7 @@ def _top_eigenpairs(loss, params, aim, start, seed, dense) -> Eigenpairs:
 
 
 def check_count(k: int, size: int) -> None:
-    """No matrix has more eigenvalues than rows."""
+    """Check that k is at most the number of eigenvalues."""
     if k > size:
         raise ValueError(f"k must be at most {size}, the number of eigenvalues there are; got {k}")
 

@@ -54,8 +54,8 @@ def flatten(loss: Loss, params: PyTree, name: str = "loss") -> Flat:
 def linearize_gradient(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vector, Product]:
     """The gradient at a point, and v -> Hv there.
 
-    Forward over reverse (Pearlmutter 1994, Fast exact multiplication by the Hessian). What does not depend on v is
-    computed once and kept, so that a product costs about two gradients less the forward pass.
+    Forward over reverse (Pearlmutter 1994, Fast exact multiplication by the Hessian). Values that do not depend on v
+    are computed once and kept, so a product costs about two gradients less the forward pass.
     """
     return jax.linearize(jax.grad(objective), point)
 

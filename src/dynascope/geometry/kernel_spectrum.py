@@ -1,6 +1,6 @@
 """Training on squared loss by the tangent kernel: its eigenpairs, critical learning rates, the loss by eigenspaces.
 
-Two conventions for squared loss are in use, and a learning rate means nothing without one: "mse", the mean over all
+Two conventions for squared loss are in use, and a learning rate has no meaning without one: "mse", the mean over all
 entries of (f - y)^2, and "sum", half the sum over them. With N entries (n examples of k outputs) gradient descent on a
 linear model is stable below N / lambda_max(K), or 2 / lambda_max(K): the critical rate. "Toward Understanding the
 Dynamics of Over-parameterized Neural Networks", Sections 3.2 and 4.2.
@@ -118,7 +118,7 @@ def pairs_of(
     start: Float[Array, "s nk"] | None = None,
     seed: Any = 0,
 ) -> Eigenpairs:
-    """The same, for what `kernel_operator` gives; no more pairs than its size."""
+    """The same for the result of `kernel_operator`, with at most as many pairs as it has rows."""
     number = jax.eval_shape(product, jnp.zeros(size)).dtype if matrix is None else matrix.dtype
     everywhere = jnp.ones(size, number)
     aim = aim._replace(k=min(aim.k, size))

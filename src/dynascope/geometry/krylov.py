@@ -1,14 +1,14 @@
-"""The extreme eigenpairs of a symmetric operator, from products with vectors: as many as the residuals ask for.
+"""The extreme eigenpairs of a symmetric operator, from as many matrix-vector products as the residuals require.
 
-Rayleigh-Ritz on a growing orthonormal basis. It grows by the residual of the pair that is furthest from settled
-(Davidson 1975, without preconditioner), is orthogonalized in full, twice, and when full shrinks to its best half (Wu &
-Simon 2000, Thick-restart Lanczos method for large symmetric eigenvalue problems). From one start vector this spans the
-same spaces as Lanczos; unlike Lanczos it can also start from the several vectors that a neighboring problem left
+Rayleigh-Ritz on a growing orthonormal basis. It grows by the residual of the pair that is furthest from converged
+(Davidson 1975, without preconditioner), is fully orthogonalized twice, and shrinks to its best half when it is full (Wu
+& Simon 2000, Thick-restart Lanczos method for large symmetric eigenvalue problems). From one start vector this spans
+the same spaces as Lanczos; unlike Lanczos it can also start from the several vectors that a neighboring problem left
 behind (Stathopoulos & Saad 1998, Restarting techniques for the (Jacobi-)Davidson symmetric eigenvalue methods), which
-is what makes it cheap along a trajectory.
+makes it cheap along a trajectory.
 
-One pair more than asked for is followed, the rival. A residual only says that *some* eigenvalue is near; that none
-larger was missed, and no copy of a repeated one, is what `remainder` checks once the pairs are settled.
+One more pair than requested is followed, the rival. A residual only says that *some* eigenvalue is near. Once the pairs
+have converged, `remainder` checks that no larger eigenvalue and no copy of a repeated one was missed.
 
 The operator is divided by a power of two near its norm, so that no square overflows or underflows.
 """
@@ -38,14 +38,15 @@ class Aim(NamedTuple):
     k: int
     which: Which = "largest"
     tolerance: float = 1e-6
-    """The relative error of a value at which it is settled."""
+    """The relative error of a value at which it has converged."""
     max_products: int = 300
     checked: bool | Bool[Array, ""] = True
     """Whether the remainder is checked."""
 
 
 class Basis(NamedTuple):
-    """Orthonormal vectors, what the operator makes of them, and its matrix in them. Rows from `size` on are zero."""
+    """Orthonormal vectors, their images under the operator, and its matrix in this basis. Rows from `size` on are
+    zero."""
 
     vectors: Float[Array, "m n"]
     images: Float[Array, "m n"]
@@ -70,7 +71,7 @@ class Ritz(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A basis on its way, and what it knows."""
+    """The state of the search: its basis, and the bounds known so far."""
 
     basis: Basis
     ritz: Ritz
@@ -79,11 +80,11 @@ class Search(NamedTuple):
     """The longest image of a unit vector so far: at most the norm of the operator."""
     products: Int[Array, ""]
     remainder: Remainder | None
-    """The check, begun anew whenever settled pairs have changed; None if there is none."""
+    """The check, restarted whenever converged pairs have changed; None if there is none."""
 
 
 class Extremes(NamedTuple):
-    """What `extreme_pairs` finds."""
+    """The result of `extreme_pairs`."""
 
     ritz: Ritz
     """The k pairs, and the rival."""
@@ -97,8 +98,8 @@ class Extremes(NamedTuple):
 def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArray, aim: Aim) -> Extremes:
     """Search from the rows of `start` for k pairs and their rival, then check the remainder.
 
-    At least one product goes beyond the start: if no pair needs it, it carries on the Krylov space of the last row. A
-    random vector steps in if nothing new comes out of that.
+    At least one product goes beyond the start: if no pair needs it, it extends the Krylov space of the last row. If
+    that yields no new direction, a random vector is used.
     """
     begun, dimension = start.shape
     pairs = min(aim.k + 1, dimension)
@@ -185,24 +186,24 @@ def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArra
 
 
 def power_of_two(size: Float[Array, ""]) -> Float[Array, ""]:
-    """The power of two next above; 1 for zero and for what is not finite."""
+    """The next larger power of two; 1 for zero and for values that are not finite."""
     one = jnp.ones((), size.dtype)
     found = jnp.ldexp(one, jnp.frexp(size)[1])
     return jnp.where((size > 0) & jnp.isfinite(found), found, one)
 
 
 def height(values: Float[Array, " p"], aim: Aim) -> Float[Array, " p"]:
-    """By which the values are ordered."""
+    """The key that orders the values."""
     return values if aim.which == "largest" else jnp.abs(values)
 
 
 def levels_of(ritz: Ritz, aim: Aim, norm: Float[Array, ""]) -> Float[Array, " levels"]:
     """The levels at which the remainder is checked; the second has to be clear.
 
-    What is left couples to a pair by its residual r alone. If all of it lies below M, the value is off by at most
-    r^2 / (value - M). The first level is the M at which that is small enough for every pair. Pairs with residuals as
-    small as the error that is allowed need no such gap, which copies of the last value would not leave: the second
-    level does without them.
+    The remaining space couples to a pair by its residual r alone. If all its eigenvalues lie below M, the value is off
+    by at most r^2 / (value - M). The first level is the M at which that is small enough for every pair. Pairs with
+    residuals as small as the error that is allowed need no such gap, which copies of the last value would not leave:
+    the second level does without them.
     """
     tall, residuals = height(ritz.values, aim)[: aim.k], ritz.residuals[: aim.k]
     numbers, wanted = jnp.finfo(norm.dtype), aim.tolerance / 2 * jnp.abs(ritz.values[: aim.k])
@@ -233,7 +234,7 @@ def stated(
 
 
 def with_room(basis: Basis, capacity: int) -> Basis:
-    """The same basis with unused rows up to a capacity."""
+    """The same basis, padded with unused rows to a capacity."""
     more = (0, capacity - basis.vectors.shape[0])
     vectors, images = (jnp.pad(rows, (more, (0, 0))) for rows in (basis.vectors, basis.images))
     return Basis(vectors, images, jnp.pad(basis.matrix, (more, more)), basis.size)
@@ -291,7 +292,7 @@ def leading(
 def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) -> tuple[Ritz, Bool[Array, ""]]:
     """The best pairs of the basis, and whether all are settled.
 
-    A pair is settled when the estimated error of its value is within the tolerance, relative to that value. The
+    A pair has converged when the estimated error of its value is within the tolerance, relative to that value. The
     estimate is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) if the
     other pairs leave a gap, the residual itself if they do not.
     """
@@ -301,7 +302,7 @@ def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) ->
 
     others = here[None, :] & ~np.eye(pairs, dtype=bool)
     distances = jnp.abs(values[:, None] - values[None, :])
-    below = height(values, aim)  # what the rival stands for may lie on either side, as large as it is
+    below = height(values, aim)  # eigenvalues beyond the rival are at most as high as it, on either side
     distances = distances.at[:, -1].set(jnp.abs(below - below[-1])) - residuals[None, :]
     gaps = jnp.min(jnp.where(others, distances, jnp.inf), axis=1)
     gaps = jnp.where(jnp.isinf(gaps), 0, jnp.maximum(gaps, 0))

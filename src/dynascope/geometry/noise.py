@@ -25,7 +25,7 @@ class GradientNoise(NamedTuple):
 
     scale: Float[Array, ""]
     """tr Σ / |G|²: the batch size at which noise and gradient are equally large (McCandlish et al. 2018). NaN if the
-    gradient is not told apart from noise."""
+    gradient cannot be told apart from noise."""
     error: Float[Array, ""]
     """The standard error of the scale."""
     variance: Float[Array, ""]
@@ -41,11 +41,11 @@ def gradient_noise(loss: BatchLoss, params: PyTree, data: PyTree, *, rows: int =
         loss: `loss(params, batch)`, the mean over the rows of a batch.
         params: Any pytree with floating-point numbers.
         data: Arrays with one row for each example.
-        rows: Rows in a group. Gradients are taken of disjoint groups; larger ones are cheaper, and tell the noise less
-            precisely. Rows that fill no group are not used.
+        rows: Rows in a group. Gradients are taken of disjoint groups; larger groups are cheaper and estimate the noise
+            less precisely. Rows that fill no group are not used.
 
     Returns:
-        The scale with its standard error, and what it is made of.
+        The scale with its standard error, tr Σ and |G|².
     """
     count = checks.rows(data=data)
     rows = checks.whole("rows", rows, at_least=1, at_most=count // 2)

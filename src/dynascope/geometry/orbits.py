@@ -1,8 +1,8 @@
 """Points of an iterated map: how exactly an orbit closes there, whether it attracts, and how balanced a state is.
 
 "Simple structures in neural networks", Chapter 3. A rule takes a state (an array, or any pytree) to the next one. The
-functions of a single state serve as probes as they are:
-`probes={"imbalance": lambda x: geometry.imbalance(x[0], x[1])}`.
+functions of a single state can be used as probes directly: `probes={"imbalance": lambda x: geometry.imbalance(x[0],
+x[1])}`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Arra
     """
     Y, Z = checks.jax_array("Y", Y, ndim=2), checks.jax_array("Z", Z, ndim=2)
     if Y.shape[1] != Z.shape[1]:
-        raise ValueError(f"Y and Z must have as many columns; got shapes {Y.shape} and {Z.shape}")
+        raise ValueError(f"Y and Z must have the same number of columns; got shapes {Y.shape} and {Z.shape}")
     return jnp.linalg.norm(_matmul(Y.T, Y) - _matmul(Z.T, Z))
 
 

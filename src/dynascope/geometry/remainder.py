@@ -1,4 +1,4 @@
-"""The check that a search has missed nothing: Lanczos from a random vector on what the pairs that it found leave.
+"""The check that a search has missed nothing: Lanczos from a random vector, with the pairs found projected out.
 
 A search from one vector sees each eigenvalue once, however often it is repeated, and one that starts at eigenvectors
 sees nothing else. So the pairs found are projected out, and Lanczos starts again from a random vector.
@@ -12,7 +12,7 @@ largest eigenvalue by the power and Lanczos algorithms with a random start; van 
 2000, Computing probabilistic bounds for extreme eigenvalues.) A level x is clear when this is `MISSED`.
 
 If c_j(x) is not positive, a Ritz value has passed x, and sum_j c_j(x) q_j has a Rayleigh quotient of at least x: the
-search goes on from there.
+search continues from there.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NEEDED = 1
 
 
 class Remainder(NamedTuple):
-    """Lanczos on its way, and what it has seen of eigenvalues above each level; a second row for those below -level."""
+    """The state of Lanczos, and its bounds on eigenvalues above each level; a second row for those below -level."""
 
     levels: Float[Array, " levels"]
     """In ascending order."""
     vector: Vector
-    """The next one to be multiplied."""
+    """The next vector to be multiplied."""
     before: Vector
     coupling: Float[Array, ""]
     """The entry of the Lanczos matrix between the two vectors."""

@@ -15,7 +15,7 @@ def linear_cka(x: Float[Array, "n ..."], y: Float[Array, "m ..."]) -> Float[Arra
 
     Args:
         x: A representation of n examples, `(n, ...)`; axes after the first are laid end to end.
-        y: Another one of the same examples, of any width.
+        y: Another representation of the same examples, of any width.
 
     Returns:
         ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖) of the centered representations, in Frobenius norms.

@@ -1,6 +1,6 @@
 """Spectra of products A Bᵀ and of how far they have moved, for many small factors at once, on the device.
 
-A product of d x k factors has rank k at most, and what it has gained since the start,
+A product of d x k factors has rank k at most, and its change since the start,
 
     ΔM = A Bᵀ − A₀ B₀ᵀ = [A − A₀, A₀] [B, B − B₀]ᵀ,
 

@@ -60,11 +60,12 @@ class SpectralDensity(eqx.Module):
         """How many eigenvalues are larger than a level.
 
         A sum over nodes would be off by the weights of the nodes beside the level, in all draws alike. Here the level
-        is made a node: of all measures with the moments of a draw, none has more above the level than the weights of
-        the nodes above it and its own, and none less than without its own (Chebyshev, Markov and Stieltjes; Akhiezer
-        1965, The classical moment problem, section 2.5). The count is the middle. The error is half of that node's
-        weight and what the draws leave open, so that the true count is within it in at least 99 % of all calls. It is
-        small if no eigenvalues are near and large within a dense spectrum, which a larger `degree` resolves better.
+        is made a node. Every measure with the moments of a draw has at most the weights of the nodes above the level
+        plus that of the level itself, and at least those without it (Chebyshev, Markov and Stieltjes; Akhiezer 1965,
+        The classical moment problem, section 2.5). The count is the middle. The error is half of that node's weight
+        plus the statistical error of the draws, so that the true count is within it in at least 99 % of all calls. It
+        is small if no eigenvalues are near the level and large within a dense spectrum, which a larger `degree`
+        resolves better.
 
         Draws are skewed if few eigenvalues are counted, and their spread then says too little. But the variance of
         v^T P v over random signs v is at most 2 rank P for a projection P, and the same for I - P, so that the error
@@ -118,7 +119,7 @@ def _over_draws(values: Float[Array, "... draws"]) -> tuple[Float[Array, ...], F
 
 
 def check_quadrature(draws: int, degree: int) -> None:
-    """An error estimate needs two draws."""
+    """Check that there are at least two draws, as an error estimate needs."""
     checks.whole("draws", draws, at_least=2, at_most=2**20)
     checks.whole("degree", degree, at_least=1, at_most=2**20)
 
@@ -166,9 +167,9 @@ def _quadratures(loss: Loss, params: PyTree, key: PRNGKeyArray, draws: int, degr
 def lanczos(
     product: Product, start: Vector, spare: Vector, degree: int
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
-    """The diagonal of the operator in the Lanczos basis of a unit vector, and what couples each vector to the next.
+    """The diagonal of the operator in the Lanczos basis of a unit vector, and the coupling of each vector to the next.
 
-    Where the space is exhausted early it goes on from `spare`; the coupling there is 0, as it should be.
+    If the space is exhausted early, it continues from `spare`; the coupling there is 0, as it should be.
     """
     rounding = 10 * np.finfo(start.dtype).eps
 

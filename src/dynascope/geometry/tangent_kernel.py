@@ -87,7 +87,7 @@ class FlatOutputs(NamedTuple):
     weights: PyTree
 
     def count(self, x: PyTree) -> int:
-        """How many outputs an example has."""
+        """The number of outputs of one example."""
         one = jax.tree.map(lambda leaf: leaf[0], x)
         return math.prod(jax.eval_shape(self.function, self.weights, one).shape)
 
@@ -97,9 +97,11 @@ def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
     checks.not_torch("model", model)
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     if apply is None and not callable(model):
-        raise TypeError(f"model must be callable, or `apply(params, x)` be given; got {checks.shown(model)}")
+        raise TypeError(f"model must be callable, or apply(params, x) must be given; got {checks.shown(model)}")
     if not jax.tree.leaves(weights):
-        raise TypeError(f"model must hold floating-point arrays, its parameters; got a {type(model).__name__} of none")
+        raise TypeError(
+            f"model must hold floating-point arrays, its parameters; got {type(model).__name__}, which has none"
+        )
 
     def function(weights: PyTree, x: Any) -> Array:
         whole = eqx.combine(weights, rest)

@@ -1,7 +1,7 @@
 """Low-rank truncation of weights (LASER): a model with one of its matrices replaced by the best of lower rank.
 
 "Simple structures in neural networks", Section 4.3.2, after Sharma et al. (2023). Removing all but a few singular
-directions of a feed-forward matrix can remove an association, and leave what other parts of the model have learned.
+directions of a feed-forward matrix can remove an association, and preserve the knowledge of other parts of the model.
 
 W_k = W V_k V_k^T keeps the k right singular vectors with the largest singular values (the left ones of a wide matrix).
 On a CPU they come from a singular value decomposition; on an accelerator, where that is slow, from the eigenvectors of
@@ -70,7 +70,7 @@ def low_rank(
 def rank_of(smaller: int, rank: int | None, share: float | None) -> int:
     """How many directions are kept, of a matrix with this smaller side."""
     if (rank is None) == (share is None):
-        raise TypeError(f"give rank or share, one of them; got {checks.shown(rank)} and {checks.shown(share)}")
+        raise TypeError(f"give exactly one of rank and share; got {checks.shown(rank)} and {checks.shown(share)}")
     if rank is not None:
         return checks.whole("rank", rank, at_least=0, at_most=smaller)
     kept = checks.real("share", share, at_least=0, at_most=1) * smaller
@@ -112,7 +112,7 @@ def pick_weights(model: PyTree, where: Where) -> tuple[Any, ...]:
 
 
 def replace_weights(model: PyTree, where: Where, weights: tuple[Any, ...]) -> PyTree:
-    """The model with these weights in the place of those that `where` picks."""
+    """The model with these weights instead of those that `where` picks."""
     many = isinstance(where(model), tuple | list)
     return eqx.tree_at(where, model, weights if many else weights[0])
 

@@ -1,4 +1,4 @@
-"""Graphs: immutable arrays, ways to make them, the fixed operators on them, and what these can tell apart."""
+"""Graphs: immutable arrays, ways to make them, fixed operators on them, and the nodes that these can tell apart."""
 
 from dynascope.graphs.batch import GraphBatch as GraphBatch, batch as batch
 from dynascope.graphs.convert import (

@@ -51,7 +51,7 @@ class GraphBatch:
 
     @property
     def graph_of_node(self) -> Int[np.ndarray, " nodes"]:
-        """To which graph each node of `joined` belongs."""
+        """The graph to which each node of `joined` belongs."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
 

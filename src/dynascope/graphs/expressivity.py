@@ -18,7 +18,7 @@ from dynascope.graphs.partitions import number_of_classes
 from dynascope.graphs.refinement import color_refinement, operator_classes
 
 MESSAGES = "message passing"
-"""The name of the family that sees all colors of Weisfeiler-Lehman refinement."""
+"""The name of the family that distinguishes all colors of Weisfeiler-Lehman refinement."""
 OPERATORS: Mapping[str, Callable[[Graph], Any]] = {
     "powers of A": adjacency,
     "normalized powers": normalized_adjacency,
@@ -29,7 +29,7 @@ OPERATORS: Mapping[str, Callable[[Graph], Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Expressivity:
-    """The classes of nodes that each family of networks sees, and the error of labels under them."""
+    """The classes of nodes that each family of networks can distinguish, and the error of labels under them."""
 
     graph: Graph
     """The graph."""
@@ -43,7 +43,7 @@ class Expressivity:
     labels: np.ndarray | None
     """The labels, if there are any."""
     labeled: Bool[np.ndarray, " nodes"]
-    """Which nodes have a label."""
+    """Marks of the nodes with a label."""
 
     def confused_classes(self, family: str, depth: int) -> list[Int[np.ndarray, " members"]]:
         """The classes whose members have different labels, the largest first: no network of this family and depth can
@@ -92,8 +92,8 @@ def expressivity(
     *,
     tolerance: float = 1e-9,
 ) -> Expressivity:
-    """How many classes of nodes message passing and each operator's powers see at every depth, and the least error of
-    labels.
+    """The number of node classes that message passing and each operator's powers distinguish at every depth, and the
+    least error of labels.
 
     Args:
         graph: The graph; its features, or constant ones, are the input.
@@ -147,5 +147,5 @@ def _labels(labels: Any, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     if np.any(np.isinf(values)):
         raise ValueError(f"labels must be finite; got {checks.shown(labels)} with infinity")
     if not labeled.any():
-        raise ValueError("labels must hold a label for some node; got none but -1 or nan")
+        raise ValueError("labels must hold a label for at least one node; got only -1 or nan")
     return values, labeled

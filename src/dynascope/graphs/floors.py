@@ -12,7 +12,7 @@ from dynascope.graphs.partitions import partition
 
 def irreducible_error(classes: Any, values: Any) -> float:
     """The least mean squared error of a function of the classes, relative to the variance: 0 if each class has one
-    value, 1 if classes say nothing.
+    value, 1 if the classes carry no information.
 
     Args:
         classes: The class of each node, (nodes,).
@@ -42,7 +42,7 @@ def irreducible_mistakes(classes: Any, values: Any) -> float:
 
 
 def _majority_counts(classes: Any, labels: Any) -> Any:
-    """How often the most frequent label stands in each class, (classes,)."""
+    """The count of the most frequent label in each class, (classes,)."""
     pairs, count = np.unique(np.stack([classes, labels]), axis=1, return_counts=True)
     largest = np.zeros(int(pairs[0].max(initial=-1)) + 1, np.int64)
     np.maximum.at(largest, pairs[0], count)

@@ -23,9 +23,9 @@ class Graph:
     """Nodes 0, 1, ..., n - 1. `from_edges` and `from_scipy` make one; the arrays are read-only."""
 
     indptr: Int[np.ndarray, " pointers"]
-    """The neighbors of node i stand at `indices[indptr[i]:indptr[i + 1]]`."""
+    """The neighbors of node i are `indices[indptr[i]:indptr[i + 1]]`."""
     indices: Int[np.ndarray, " entries"]
-    """The neighbors, in rising order for each node; an edge between two nodes stands here twice, a self-loop once."""
+    """The neighbors, in ascending order for each node; an edge between two nodes is listed twice, a self-loop once."""
     features: Shaped[np.ndarray, "nodes channels"] | None = None
     """Features of the nodes."""
     labels: Shaped[np.ndarray, " nodes"] | None = None
@@ -50,7 +50,7 @@ class Graph:
 
     @cached_property
     def rows(self) -> Int[np.ndarray, " entries"]:
-        """The node in whose row each of `indices` stands: `(rows, indices)` are the entries of the matrix."""
+        """The row of each of `indices`: `(rows, indices)` are the entries of the matrix."""
         return np.repeat(np.arange(self.nodes, dtype=self.indices.dtype), self.degrees)
 
     @property
@@ -65,7 +65,7 @@ class Graph:
         return np.stack([self.rows[once], self.indices[once]], axis=1)
 
     def neighbors(self, node: int) -> Int[np.ndarray, " neighbors"]:
-        """The neighbors of a node, in rising order.
+        """The neighbors of a node, in ascending order.
 
         Args:
             node: Its number.
@@ -111,11 +111,11 @@ def from_edges(edges: Any, nodes: int | None = None, *, features: Any = None, la
     """The graph with these edges.
 
     Self-loops are kept, repeated edges collapse into one; `loops` and `collapsed` of the graph say how many there were.
-    An edge that stands in both directions, once each, is not a repetition.
+    An edge that is listed once in each direction is not a repetition.
 
     Args:
         edges: Pairs of node numbers, (edges, 2), each in one direction or in both.
-        nodes: Number of nodes. Default: as many as the largest number in `edges` says.
+        nodes: Number of nodes. Default: one more than the largest number in `edges`.
         features: Features of the nodes, (nodes, channels) or (nodes,).
         labels: Labels of the nodes, (nodes,).
     """
@@ -152,7 +152,7 @@ def _symmetric(pairs: np.ndarray, nodes: int) -> Graph:
     one = np.ones(2 * int(crossing.sum()) + int((~crossing).sum()), np.int32)
     rows = np.concatenate([i[crossing], j[crossing], i[~crossing]])
     columns = np.concatenate([j[crossing], i[crossing], i[~crossing]])
-    matrix = sp.csr_array((one, (rows, columns)), shape=(nodes, nodes))  # adds what is repeated
+    matrix = sp.csr_array((one, (rows, columns)), shape=(nodes, nodes))  # adds repeated entries
     matrix.sum_duplicates()
     matrix.sort_indices()
     collapsed = 0

@@ -1,4 +1,4 @@
-"""Isomorphism classes of graphs: refinement first, an exact test if it leaves a doubt."""
+"""Isomorphism classes of graphs: refinement first, then an exact test if refinement does not decide."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def isomorphic(one: Graph, other: Graph) -> bool:
 
 
 def _group_isomorphic(graphs: list[Graph], colors: list[np.ndarray]) -> list[list[int]]:
-    """Which of these graphs, whose stable colors agree, are isomorphic."""
+    """The isomorphism classes of graphs whose stable colors agree."""
     if len(graphs) == 1 or len(np.unique(colors[0])) == graphs[0].nodes:
         return [[at] for at in range(len(graphs))]  # with all colors different there was one way to match the nodes
     finer = _refined_from_each_node(graphs, colors)
@@ -80,7 +80,7 @@ def _group_isomorphic(graphs: list[Graph], colors: list[np.ndarray]) -> list[lis
 
 
 def _refined_from_each_node(graphs: list[Graph], colors: list[np.ndarray]) -> list[np.ndarray]:
-    """Finer colors: of each node, the code of its graph when that node alone has a color of its own."""
+    """Finer colors: for each node, the code of its graph when only that node has a color of its own."""
     if sum(graph.nodes**2 for graph in graphs) > LARGEST:
         return colors
     copies = batch([graph for graph in graphs for _ in range(graph.nodes)])

@@ -165,7 +165,7 @@ def average_degree(graph: Graph) -> float:
 
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
-    """values^exponent, and 0 if a value is 0, so that an isolated node divides by nothing."""
+    """values^exponent, with 0 for a value of 0, so that isolated nodes give no division by zero."""
     safe = np.where(values > 0, values, 1.0)
     return np.where(values > 0, safe**exponent, 0.0)
 

@@ -24,8 +24,8 @@ class Pair(NamedTuple):
 
 
 def walk_twins() -> Pair:
-    """Two graphs with as many walks of every length from node to node, yet not isomorphic (Figures 2.1 and A.1). They
-    have 14 nodes and 16 edges."""
+    """Two graphs with the same number of walks of every length from node to node, yet not isomorphic (Figures 2.1 and
+    A.1). They have 14 nodes and 16 edges."""
     one = {1: (3, 5, 7, 9), 2: (4, 6, 8, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     other = {1: (5, 6, 7, 8), 2: (3, 4, 9, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     return Pair(_of_lists(one), _of_lists(other))
@@ -48,8 +48,8 @@ def same_tree_twins() -> Pair:
 
 
 def tree_twins() -> Pair:
-    """Two full binary trees of depth 2 with features 0 and 1 and as many zeros on every level; one has a walk from its
-    root through two ones, the other has none (Figure 2.3)."""
+    """Two full binary trees of depth 2 with features 0 and 1 and equally many zeros on every level; one has a walk from
+    its root through two ones, the other does not (Figure 2.3)."""
     tree = full_tree(2, 2)
     one, other = (0, 1, 0, 1, 0, 0, 0), (0, 1, 0, 0, 0, 1, 0)
     return Pair(*(tree.with_features(np.array(features)[:, None]) for features in (one, other)))

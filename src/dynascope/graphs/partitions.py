@@ -1,6 +1,6 @@
 """Partitions of nodes into classes, as whole numbers, (nodes,): two nodes are in one class if their numbers agree.
 
-Every partition here is found by sorting, never by hashing: no two different things share a number.
+Every partition here is found by sorting, never by hashing: different items never share a number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
 
 
 def number_of_classes(classes: Any) -> int:
-    """How many classes a partition has.
+    """The number of classes of a partition.
 
     Args:
         classes: The class of each node, (nodes,).
@@ -79,8 +79,8 @@ def multiset_classes(
     """The classes of rows that agree in `start` and in the multiset of their values,
     `values[indptr[i]:indptr[i + 1]]`. Both hold numbers 0, 1, ...; a row alone in its class costs nothing more.
 
-    Values are sorted within each row. Then rows are told apart a few columns at a time: the numbers of as many columns
-    as fit are packed, behind that of the class so far, into one 64-bit integer.
+    Values are sorted within each row. Then rows are separated a few columns at a time: the numbers of as many columns
+    as fit are packed into one 64-bit integer, after that of the current class.
     """
     sizes = np.diff(indptr)
     classes = _number(start * (sizes.max(initial=0) + 1) + sizes)  # members of one class are of equal length
@@ -110,7 +110,7 @@ def multiset_classes(
 def _sorted_rows(
     rows: np.ndarray, indptr: np.ndarray, sizes: np.ndarray, values: np.ndarray, colors: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values of these rows, sorted within each, one row after the other; and where each row begins."""
+    """The values of these rows, sorted within each, one row after the other; and the start of each row."""
     count = sizes[rows]
     begin = np.cumsum(count) - count
     if len(rows) < len(sizes):

@@ -18,7 +18,7 @@ class SparseOperator(eqx.Module):
     """A sparse matrix as JAX arrays, for use inside a compiled function: `operator @ x`."""
 
     rows: Int[Array, " entries"]
-    """The row of each entry, in rising order."""
+    """The row of each entry, in ascending order."""
     columns: Int[Array, " entries"]
     """The column of each entry."""
     values: Float[Array, " entries"]

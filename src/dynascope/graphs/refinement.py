@@ -1,7 +1,7 @@
 """The classes of nodes and of graphs that message passing and fixed operators can tell apart, found exactly.
 
-"Simple structures in neural networks", Chapter 2. A message-passing network of depth K sees the colors of K rounds of
-Weisfeiler-Lehman refinement; a graph-augmented MLP sees the features ω_1 X, ..., ω_K X of a node, and nothing else.
+"Simple structures in neural networks", Chapter 2. A message-passing network of depth K distinguishes the colors of K
+rounds of Weisfeiler-Lehman refinement; a graph-augmented MLP has only the features ω_1 X, ..., ω_K X of a node.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np
 
 
 def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " nodes"]:
-    """The classes at which color refinement changes nothing any more.
+    """The stable classes, which further color refinement does not change.
 
     Args:
         graph: The graph.

@@ -17,7 +17,7 @@ from dynascope.graphs.propagation import powers
 def walk_counts(
     graph: Graph, colors: Any, sequence: Sequence[int], *, root: bool = True
 ) -> Shaped[np.ndarray, " nodes"]:
-    """How many walks from each node pass through nodes of prescribed colors: P_x0 A P_x1 ... A P_xk 1, where P_x keeps
+    """The number of walks from each node through nodes of prescribed colors: P_x0 A P_x1 ... A P_xk 1, where P_x keeps
     the nodes of color x.
 
     Args:

@@ -1,9 +1,9 @@
-"""The lab: finds experiments, runs them, keeps what they measured, sweeps them and writes the report.
+"""The lab: finds experiments, runs them, stores their measurements, sweeps them and writes the report.
 
-`experiment` and `claims` are what an experiment is made of; `registry` finds experiments without importing
-them, `run` and `sweeps` carry them out, with the help of `workers`, `store` keeps the runs, `listing` and `lookup` find
-them again, `report` turns the store into a site. Only the lab does I/O. The names below are for notebooks and scripts;
-they are loaded when first used.
+`experiment` and `claims` define an experiment; `registry` finds experiments without importing them, `run` and `sweeps`
+execute them, with the help of `workers`, `store` keeps the runs, `listing` and `lookup` find them again, `report` turns
+the store into a site. Only the lab does I/O. The names below are for notebooks and scripts; they are loaded when first
+used.
 """
 
 from importlib import import_module as _import_module

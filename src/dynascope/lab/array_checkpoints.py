@@ -17,7 +17,7 @@ FILES = (".eqx", ".npz")
 
 
 def find_array_checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints of a folder with their steps, the last numbers in their names, in the order of these.
+    """The checkpoints of a folder with their steps (the last number in each name), in the order of the steps.
 
     Args:
         folder: The folder.
@@ -29,11 +29,11 @@ def find_array_checkpoints(folder: Path) -> list[tuple[int, Path]]:
         raise UsageError(f"{folder} holds no checkpoint of JAX: files {' or '.join(FILES)}")
     numbers = {path: re.findall(r"\d+", path.stem) for path in paths}
     if unnamed := sorted(path.name for path in paths if not numbers[path]):
-        raise UsageError(f"{unnamed[0]} names no step: a checkpoint is called after it, such as step_2000.eqx")
+        raise UsageError(f"{unnamed[0]} names no step: a checkpoint is named after its step, such as step_2000.eqx")
     found = sorted((int(numbers[path][-1]), path) for path in paths)
     for (one, first), (other, second) in itertools.pairwise(found):
         if one == other:
-            raise UsageError(f"{first.name} and {second.name} are both of step {one}")
+            raise UsageError(f"{first.name} and {second.name} both belong to step {one}")
     return found
 
 
@@ -41,8 +41,8 @@ def read_array_checkpoint(path: Path, like: PyTree) -> PyTree:
     """A model with the arrays of a checkpoint.
 
     Args:
-        path: What `eqx.tree_serialise_leaves` has written, or a file of NumPy with the arrays under their places in
-            the model (`layers.0.weight`), or, if they have no names, in their order (`arr_0`).
+        path: A file written by `eqx.tree_serialise_leaves`, or a NumPy file with the arrays under their places in the
+            model (`layers.0.weight`), or, if they have no names, in their order (`arr_0`).
         like: A model of the same structure.
     """
     if path.suffix == ".eqx":
@@ -54,7 +54,7 @@ def read_array_checkpoint(path: Path, like: PyTree) -> PyTree:
         if set(file.files) == {f"arr_{k}" for k in range(len(names))}:
             names = [f"arr_{k}" for k in range(len(names))]
         if odd := sorted(set(names) ^ set(file.files)):
-            raise ValueError(f"its arrays are others than the model's: {odd[0]}")
+            raise ValueError(f"its arrays are not those of the model: {odd[0]}")
         found = [file[name] for name in names]
     for name, array, (_, leaf) in zip(names, found, leaves, strict=True):
         if array.shape != leaf.shape:

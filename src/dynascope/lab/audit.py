@@ -1,4 +1,4 @@
-"""In what share of seeds does each claim hold? Every experiment at several seeds, and a table of its claims."""
+"""The audit: every experiment at several seeds, and the share of seeds in which each claim holds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ FILE = "audit"
 
 @dataclass(frozen=True)
 class Row:
-    """One claim over the seeds: how often it held (an erratum holds too), and how often that is what is on record."""
+    """One claim over the seeds: the number of seeds in which it held (an erratum holds too) and in which the verdict is
+    that on record."""
 
     id: str
     claim: str
@@ -69,8 +70,8 @@ def audit(
 ) -> Audit:
     """Run each experiment at each seed, without figures, and count its verdicts.
 
-    The runs are stored like any others, so that an audit that was cut short goes on where it stopped. The table is kept
-    in the store as `audit.json` and `audit.csv`.
+    The runs are stored like any others, so an audit that was cut short resumes where it stopped. The table is kept in
+    the store as `audit.json` and `audit.csv`.
 
     Args:
         experiments: Ids, files or classes.

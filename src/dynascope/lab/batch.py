@@ -1,4 +1,4 @@
-"""Several settings executed: each experiment's in one process, several experiments at once."""
+"""Execution of several settings: those of one experiment in one process, several experiments at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
 MOST_JOBS = 4
-"""The most processes that are started unasked: each of them may need some GiB of memory."""
+"""The most processes that are started by default: each may need several GiB of memory."""
 Outcome = tuple[StoredRun | LabError, list[str]]
-"""A stored run or why there is none, and the warnings."""
+"""A stored run or the reason why there is none, and the warnings."""
 
 
 def default_jobs(count: int) -> int:
-    """How many of `count` experiments to run at once: one for each processor core, and one alone on an accelerator."""
+    """The number of experiments, of `count`, to run at once: one per processor core, or a single one on an
+    accelerator."""
     import jax
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -38,17 +39,17 @@ def outcomes(
     draw: bool = True,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Iterator[Outcome]:
-    """Execute settings and give the outcome of each in their order, as soon as it is there.
+    """Execute settings and yield the outcome of each, in their order, as soon as it is available.
 
     The settings of one experiment run one after another in one process, which compiles once. So do those of experiments
-    that share measurements: the first one measures for all. If the iterator is closed early, what has not begun is
-    canceled.
+    that share measurements: the first one measures for all. If the iterator is closed early, runs that have not begun
+    are canceled.
 
     Args:
-        settings: What to run.
+        settings: The settings to run.
         store: The folder of runs.
         executor: Anything with the interface of `concurrent.futures`.
-        force: Run again what is stored.
+        force: Whether to repeat stored runs.
         draw: Whether to make figures.
         on_progress: Called when a process has finished its settings.
 
@@ -84,7 +85,7 @@ def outcomes(
 
 
 def _chains(settings: Sequence[Setting]) -> list[list[int]]:
-    """The numbers of the settings that run in one process, by experiment, or by system if they share measurements.
+    """The indices of the settings that run in one process, by experiment, or by system if they share measurements.
 
     The longest chains come first, by the seconds that their experiments state, then by number: one that began last
     would keep one process busy after the others have ended.

@@ -1,7 +1,7 @@
 """Claims: sentences that a measurement could have refuted, and the statistics behind them.
 
-Most claims are made by the functions of `lab.criteria`, where one threshold gives the verdict, what was expected and
-what was measured. `claim` is for what fits none of them.
+Most claims are made by the functions of `lab.criteria`, in which one threshold gives the verdict, the expected and the
+measured value. `claim` is for those that fit none of them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Sentence = Annotated[str, AfterValidator(flowed)]
 
 
 class Claim(BaseModel):
-    """One falsifiable sentence, what was measured, what was expected, and the verdict.
+    """One falsifiable sentence, the measured and the expected value, and the verdict.
 
-    Made by the functions of `lab.criteria`, by `claim` or by `erratum`; its fields are described below each.
+    Made by the functions of `lab.criteria`, by `claim` or by `erratum`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,8 +67,8 @@ class Claim(BaseModel):
 
     @property
     def mark(self) -> str:
-        """How pages mark it: `news` if its verdict differs from the record, `known` if it fails as recorded, else its
-        verdict."""
+        """The mark of the claim on pages: `news` if its verdict differs from the record, `known` if it fails as
+        recorded, else its verdict."""
         if self.is_news:
             return "news"
         return "known" if self.verdict == "fails" else self.verdict
@@ -122,10 +122,10 @@ def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
     counter-example. Its verdict is `"erratum"` if the counter-example holds and `"fails"` otherwise.
 
     Args:
-        counter: The counter-example; its statement says what is wrong and what is right.
+        counter: The counter-example; its statement says what is wrong, and what is right instead.
         kind: `"error"`, `"gap"`, `"misprint"` or `"program"`.
         printed: The words of the document.
-        at: Where they are printed: a page, section or equation, or a file of the published program.
+        at: The place of these words: a page, section or equation, or a file of the published program.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")

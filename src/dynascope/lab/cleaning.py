@@ -1,7 +1,7 @@
-"""Which runs may be removed, and removing them so that nothing else is touched.
+"""Removal of runs: which may be removed, and how, so that nothing else is touched.
 
-A run is removed under its lock, so never while it is written, and by one process at a time. It is renamed first: a
-reader finds all of it or nothing. Links are not followed: what lies outside the store stays.
+A run is removed under its lock: never while it is written, and by one process at a time. It is renamed first, so a
+reader finds all of it or nothing. Links are not followed: files outside the store stay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def choose(
 
     With `old_code`, those made by another version of the package or of `measure`, of which a new run would use nothing.
     With `failed`, those that crashed, were cut short or are damaged. With neither, all. `older_than` keeps those
-    younger than so many seconds. A run that is being written is never among them.
+    younger than this many seconds. A run that is being written is never among them.
     """
     unknown: dict[str, None] = {}
     code = cache(lambda id: _measuring(id, pattern))
@@ -91,7 +91,7 @@ def _current(item: Item, code: Callable[[str], str | None]) -> bool | None:
 
 
 def _measuring(id: str, pattern: str) -> str | None:
-    """The fingerprint of today's `measure`; None if the experiment is not found."""
+    """The fingerprint of the current `measure`; None if the experiment is not found."""
     from dynascope.lab.fingerprint import fingerprints
 
     own = pattern.partition("::")[0].endswith(".py")

@@ -1,4 +1,4 @@
-"""Two stored runs side by side: their differences, and the verdicts of each on every claim."""
+"""Comparison of two stored runs: their differences, and the verdicts of both on every claim."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
 Values may be numbers, arrays or labeled arrays. A comparison with NaN is false, so a NaN makes a claim fail; no values
 at all make it fail too. Every criterion also takes `source` (the place in the document), `printed` (the words of the
-document, if they are judged as they stand), `shown` (further numbers for the reader), `post_hoc` (what was chosen after
-seeing results, and why) and `seeds`.
+document, if they are judged as they stand), `shown` (further numbers for the reader), `post_hoc` (the choices made
+after seeing results, and why) and `seeds`.
 """
 
 from __future__ import annotations

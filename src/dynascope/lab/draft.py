@@ -1,4 +1,4 @@
-"""A run that is being made: its unfinished folder."""
+"""A run in progress: its unfinished folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dynascope.lab.stored_run import FORMAT, OF_SWEEP, StoredRun
 
 
 class Draft:
-    """A run that is being made. `state` says which code makes it and which steps are done.
+    """A run in progress. `state` records the code that makes it and the steps that are done.
 
     Its small files are synced to disk all at once, when it is finished: after a power cut, the files of a draft are
     checked against the checksums in `state`.
@@ -49,7 +49,7 @@ class Draft:
             return False
 
     def released(self, stored: StoredRun) -> StoredRun:
-        """The stored run without the mark of a sweep, now that it is asked for by itself."""
+        """The stored run without the mark of a sweep, now that it is requested by itself."""
         if not stored.sweep:
             return stored
         manifest = {key: value for key, value in stored.manifest.items() if key != OF_SWEEP}
@@ -63,7 +63,7 @@ class Draft:
         self.folder.mkdir(parents=True)
 
     def discard_empty(self) -> None:
-        """Leave nothing of a run that could not begin: remove the folder if nothing was measured yet."""
+        """Discard a run that could not begin: remove the folder if nothing was measured yet."""
         notes = (self.folder / "draft.json", self.folder / "crash.log")
         if not any(path.is_file() and path not in notes for path in self.folder.rglob("*")):
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""An experiment's figures, in the house style, and as files: the same bytes for the same data."""
+"""Drawing an experiment's figures in the house style, and writing them as files: the same bytes for the same data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
 Card = str | tuple[str, int]
-"""The name of a figure, or that and the number of one of its panels."""
+"""The name of a figure, or its name and the number of one of its panels."""
 DPI = 150
 """Pixels per inch of the PNG."""
 MARGIN = 0.1
@@ -74,7 +74,7 @@ def open_figures(draw: Callable[[], Mapping[str, Figure]]) -> Iterator[Mapping[s
 
 
 def lay_out(figure: Figure) -> None:
-    """Give the parts of a figure their places, once for all that is made of it."""
+    """Lay out the parts of a figure, once for all files made from it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.dpi = DPI
@@ -88,7 +88,7 @@ def lay_out(figure: Figure) -> None:
 
 
 def card_panel(card: Card, names: Iterable[str]) -> tuple[str, int]:
-    """The figure that goes on the card, and the number of its panel: by default the first of the first."""
+    """The figure that goes on the card, and the number of its panel: by default the first panel of the first figure."""
     names = list(names)
     name, number = card if isinstance(card, tuple) else (card, 0)
     if name and name not in names:
@@ -97,7 +97,7 @@ def card_panel(card: Card, names: Iterable[str]) -> tuple[str, int]:
 
 
 def spread(count: int, most: int) -> np.ndarray:
-    """At most so many numbers below `count`, evenly spaced, with the first and the last."""
+    """At most this many numbers below `count`, evenly spaced, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 

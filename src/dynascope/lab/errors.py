@@ -1,4 +1,4 @@
-"""Errors that a user can put right: one line that says what to do, and an exit status."""
+"""Errors that a user can correct: one line that says what to do, and an exit status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class LabError(Exception):
-    """An error that a user can put right. Its text is one line; `exit_status` is that of the command."""
+    """An error that a user can correct. Its text is one line; `exit_status` is that of the command."""
 
     exit_status = 1
 
@@ -24,7 +24,7 @@ class StoreError(LabError):
 
 
 class BusyError(StoreError):
-    """Another process works on the same folder."""
+    """Another process is working on the same folder."""
 
 
 class DiskError(StoreError):
@@ -32,19 +32,19 @@ class DiskError(StoreError):
 
 
 class ExperimentCrash(LabError):
-    """An experiment raised an exception; the traceback is in `crash.log` beside what it had measured."""
+    """An experiment raised an exception; the traceback is in `crash.log`, beside the data measured so far."""
 
 
 class WorkerLost(LabError):
-    """The process that carried out a run died, also when the run was tried again."""
+    """The process that executed a run died, and died again when the run was retried."""
 
 
 class ClusterLost(LabError):
-    """The cluster that carries out runs went away. Finished runs are stored."""
+    """The connection to the cluster that executes runs was lost. Finished runs are stored."""
 
 
 class Interrupted(LabError):
-    """Ctrl-C; the text says what is kept."""
+    """Ctrl-C was pressed; the text names the results that are kept."""
 
     exit_status = 130
 
@@ -57,7 +57,7 @@ LONGEST_WORD = 100
 
 
 def plain(text: object) -> str:
-    """A name or a path as a message may repeat it: on one line, of bounded length, without control characters."""
+    """A name or a path, safe to repeat in a message: on one line, of bounded length, without control characters."""
     given = str(text)
     cut = given if len(given) <= LONGEST_WORD else f"{given[:LONGEST_WORD]}..."
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
@@ -76,12 +76,13 @@ def one_line(error: BaseException) -> str:
 
 
 def disk_full(error: OSError) -> bool:
-    """Whether there was no room left, on the disk or in the user's quota."""
+    """Whether there was no space left, on the disk or in the user's quota."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def explain_os_error(error: OSError, doing: str) -> StoreError:
-    """A full disk, a missing permission or the like, as one line. Runs stored before are not affected."""
+    """One line for an error of the file system, such as a full disk or a missing permission. Runs stored before are not
+    affected."""
     file = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
         return DiskError(f"disk full while {doing}{file}: free some space and run again; stored runs are intact")

@@ -1,6 +1,6 @@
-"""A setting is executed and stored: the one way in which the command, sweeps, audits and the live page run experiments.
+"""Execution of a setting: the single way in which the command, sweeps, audits and the live page run experiments.
 
-A run that this code has stored before is returned as it is. If different code stored the run, the steps whose code is
+A run that the same code has stored is returned unchanged. If different code stored the run, the steps whose code is
 unchanged are reused. The steps themselves are in `steps`.
 """
 
@@ -47,18 +47,19 @@ def execute(
 ) -> StoredRun:
     """Run a setting, or return its stored run if this version of the code has made one already.
 
-    A store that cannot be written to gives the runs that it has. Nothing that was measured is discarded because a later
-    step fails: the next call goes on from there.
+    From a store that cannot be written to, stored runs are still returned. No measurement is discarded because a later
+    step fails: the next call resumes from there.
 
     Args:
-        setting: What to run.
+        setting: The setting to run.
         store: The folder of runs. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
-        force: Run again what is stored. The old run stays until the new one is complete.
-        draw: Whether to make figures, most of a small run's cost. A later call makes them from the stored measurement.
+        force: Whether to repeat a stored run. The old run stays until the new one is complete.
+        draw: Whether to make figures, which are most of a small run's cost. A later call makes them from the stored
+            measurement.
         on_progress: Called with the progress of the work.
         warn: Called with warnings, each a line.
         keep_every: Seconds between two checkpoints.
-        watcher: Sees what is recorded while it is, and each step's files.
+        watcher: Receives the record while it is made, and each step's files.
 
     Returns:
         The stored run; `reused` if nothing had to be done.
@@ -100,8 +101,8 @@ def execute(
 
 
 def _explain(error: Exception, steps: Steps) -> LabError:
-    """What to raise for an exception in the experiment's code. A refusal before anything was measured leaves nothing
-    behind; after any other the draft stays, with the traceback."""
+    """The error to raise for an exception in the experiment's code. If the experiment refuses its setting before
+    anything was measured, nothing is left behind; after any other exception the draft stays, with the traceback."""
     id, draft = steps.setting.id, steps.draft
     if isinstance(error, DataNotFoundError | InputError) and steps.doing == "measure":
         draft.discard_empty()
@@ -124,7 +125,8 @@ def stored_run(setting: Setting, store: Store) -> StoredRun | None:
 def _current(
     store: Store, draft: Draft, code: Mapping[str, str], draw: bool, warn: Callable[[str], None] | None
 ) -> StoredRun | None:
-    """The stored run, if this code made it. Else the draft starts from those of its steps that have the same code."""
+    """The stored run, if the current code made it. Otherwise the draft starts from those of its steps that have the
+    same code."""
     stored = store.find(draft.id, draft.final.name)
     if stored is None:
         return None
@@ -158,9 +160,9 @@ def _by_this_code(stored: StoredRun, code: Mapping[str, str]) -> bool:
 
 
 def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
-    """Keep what an earlier attempt left if the code that measures is the same; else start with an empty folder.
+    """Keep the files of an earlier attempt if the code that measures is the same; else start with an empty folder.
 
-    Forced runs start with an empty folder too, except where a forced run was cut short in the middle of measuring.
+    Forced runs start with an empty folder too, unless a forced run was cut short in the middle of measuring.
     """
     state = draft.state
     before = state.get("code") or {}

@@ -1,4 +1,5 @@
-"""The unit that a user runs: a question that is measured, predicted, reduced to a few numbers, judged and drawn."""
+"""Experiments, the units that a user runs: a question that is measured, predicted, reduced to a few numbers, judged and
+drawn."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ Group = TypeVar("Group", bound="Fields")
 Values = Annotated[tuple[float, ...], Field(min_length=1)]
 """A field with one number or more."""
 Claims = Iterable[Claim]
-"""What `judge` yields."""
+"""The type of the values that `judge` yields."""
 Figures = Mapping[str, "matplotlib.figure.Figure"]
-"""What `draw` returns: figures by name."""
+"""The type of the value that `draw` returns: figures by name."""
 
 
 class Source(NamedTuple):
@@ -37,7 +38,7 @@ class Source(NamedTuple):
 
 
 class Fields(BaseModel):
-    """A group of fields, such as the size of a network, that an experiment inherits and passes on as one value.
+    """A group of fields, such as the size of a network, that an experiment inherits and can pass on as one value.
 
     `Size.of(experiment)` is that value. It is frozen and compared by its fields, so that an ensemble's member can hold
     it; `dict(size)` are its fields as keyword arguments.
@@ -96,13 +97,14 @@ class Experiment(Fields, ABC):
     cost: ClassVar[Mapping[str, float]] = {}
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}; with "H200", those of full on one such GPU."""
     known_failures: ClassVar[Mapping[str, str]] = {}
-    """Claims that do not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
-    the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
+    """Claims that do not reproduce: the claim's id, and the reason why it fails. "PRESET/ID" is for one preset only,
+    "full/ID" for the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with
+    status 1."""
     card: ClassVar[str | tuple[str, int]] = ""
     """The panel on the experiment's card in the report: the name of a figure, for its first panel, or ("name", panel).
     By default the first panel of the first figure."""
     notes: ClassVar[str] = ""
-    """Shown beside the figures: what a preset changes, what was chosen and why."""
+    """Text shown beside the figures: the changes of each preset, and the choices made and their reasons."""
 
     precision: Literal["float32", "float64"] = "float32"
     """The precision of floating-point numbers while measuring."""
@@ -168,7 +170,7 @@ class Experiment(Fields, ABC):
 
 
 class Measurement(Fields, ABC):
-    """Something that several experiments look at, such as one training: its fields say what it is."""
+    """A measurement that several experiments share, such as one training, defined by its fields."""
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset:
@@ -180,8 +182,8 @@ class Measurement(Fields, ABC):
 
 
 class ComposedExperiment(Experiment):
-    """An experiment on measurements that others look at too. The lab takes one from any stored run of the same system
-    that has it (the same fields, seed, data and code), and measures it only if there is none (`lab.shared`)."""
+    """An experiment on shared measurements. The lab takes each one from any stored run of the same system that has it
+    (the same fields, seed, data and code), and measures it only if there is none (`lab.shared`)."""
 
     @abstractmethod
     def measurements(self) -> Mapping[str, Measurement]:
@@ -194,12 +196,12 @@ class ComposedExperiment(Experiment):
         return xr.DataTree.from_dict({name: each.measure(seed) for name, each in self.measurements().items()})
 
     def data_sets(self) -> tuple[str, ...]:
-        """Those of all measurements."""
+        """The data sets of all measurements."""
         return tuple(dict.fromkeys(name for each in self.measurements().values() for name in each.data_sets()))
 
 
 class OptionalExperiment(Experiment):
-    """An experiment that needs more than the package carries: an optional dependency, a file that is fetched. If it is
+    """An experiment that needs more than the package carries: an optional dependency, or a file to fetch. If that is
     missing, patterns such as `*` leave the experiment out with a line that says so; its own name is refused."""
 
     @abstractmethod
@@ -211,7 +213,7 @@ class JoinableExperiment(Experiment):
     """An experiment whose trainings can be run apart, on other days or machines, and joined (`lab.join`)."""
 
     parts: ClassVar[tuple[str, ...]]
-    """The fields that say which trainings are run: those in which the parts of one run may differ."""
+    """The fields that select the trainings: those in which the parts of one run may differ."""
 
     @abstractmethod
     def members(self, seed: int) -> Mapping[str, Any]:

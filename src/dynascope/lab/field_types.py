@@ -23,7 +23,7 @@ def describe_type(field: FieldInfo, article: bool = False) -> str:
 
 
 def format_value(value: object) -> str:
-    """A field's value as `--set` takes it: text as it is, anything else as JSON."""
+    """A field's value in the form that `--set` accepts: text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -51,7 +51,7 @@ def _words(hint: object, metadata: Sequence[object] = (), many: bool = False) ->
 
 
 def _choices(hint: object, metadata: Sequence[object], many: bool) -> list[str]:
-    """The values of a literal, the parts of a union, or what else there is to choose from."""
+    """The values of a literal, the parts of a union, or the items of another choice."""
     if get_origin(hint) is Literal:
         return [str(value) for value in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
@@ -65,7 +65,7 @@ def either(names: Sequence[str]) -> str:
 
 
 def bounds(metadata: Sequence[object]) -> dict[str, float]:
-    """The limits among what a type is annotated with: `ge`, `max_length` and the like."""
+    """The limits among the annotations of a type: `ge`, `max_length` and the like."""
     found: dict[str, float] = {}
     for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):
         for name in LIMITS:
@@ -94,7 +94,7 @@ def _range(limits: Mapping[str, float], whole: bool) -> str:
 
 
 def _count(limits: Mapping[str, float]) -> str:
-    """How many: `3`, `1 to 3`, `1 or more`, `at most 3`."""
+    """A number of items in words: `3`, `1 to 3`, `1 or more`, `at most 3`."""
     low, high = limits.get("min_length"), limits.get("max_length")
     if low == high:
         return str(low)

@@ -1,4 +1,4 @@
-"""From what a user typed to an experiment's fields; each mistake is one line."""
+"""Parsing of a user's input into an experiment's fields; each mistake is one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(
 
 
 class FieldError(UsageError):
-    """Fields do not take what they were given: `lines` has a line for each of them, by name."""
+    """Fields were given invalid values: `lines` has a line for each of them, by name."""
 
     lines: Mapping[str, str] = {}
 
@@ -70,8 +70,8 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, ob
 
 
 def explain(kind: type[Experiment], error: ValidationError) -> dict[str, str]:
-    """One line for each field that is wrong: what it takes, and what was given. A line on several fields, which it
-    names, is its own key."""
+    """One line for each invalid field: the allowed values and the given one. A line on several fields, which it names,
+    is its own key."""
     lines: dict[str, str] = {}
     faults = error.errors(include_url=False)
     for fault in sorted(faults, key=lambda fault: fault["type"] == "too_short"):  # a wrong item is not counted
@@ -91,7 +91,7 @@ def explain(kind: type[Experiment], error: ValidationError) -> dict[str, str]:
 
 
 def refusal(kind: type[Experiment], name: str, given: object, item: str = "") -> str:
-    """The line for a field that does not take what was given, or not as one of its items."""
+    """The line for a field whose value, or one of its items, is invalid."""
     field = kind.model_fields[name]
     words = [word for word in re.split(", | or ", describe_type(field)) if word]
     hint = nearest(given, words) if isinstance(given, str) else ""
@@ -101,14 +101,14 @@ def refusal(kind: type[Experiment], name: str, given: object, item: str = "") ->
 
 
 def shown(given: object) -> str:
-    """A value as it was given, cut where it is long or deep."""
+    """The given value, shortened if it is long or deep."""
     brief = reprlib.Repr()
     brief.maxlevel, brief.maxlist, brief.maxdict, brief.maxstring, brief.maxlong, brief.maxother = 4, 8, 8, 60, 60, 60
     return json.dumps(given) if given is None or isinstance(given, bool) else brief.repr(given)
 
 
 def once(pairs: Iterable[tuple[str, Value]], option: str) -> dict[str, Value]:
-    """The pairs of an option that may be repeated as a dict; a `UsageError` where a key comes twice."""
+    """The pairs of a repeatable option as a dict; a `UsageError` if a key is given twice."""
     found: dict[str, Value] = {}
     for key, value in pairs:
         if key in found:
@@ -118,7 +118,7 @@ def once(pairs: Iterable[tuple[str, Value]], option: str) -> dict[str, Value]:
 
 
 def assignment(text: str) -> tuple[str, object]:
-    """`key=value`, the value as JSON where it is JSON, else as text."""
+    """Parse `key=value`, with the value as JSON if it is valid JSON, else as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"{shown(text)} is not of the form key=value")
@@ -126,7 +126,7 @@ def assignment(text: str) -> tuple[str, object]:
 
 
 def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[object]]:
-    """`key=a:b:n`, `key=a:b:n:log` or `key=v1,v2,v3`, each value checked against the field."""
+    """Parse `key=a:b:n`, `key=a:b:n:log` or `key=v1,v2,v3`, with each value checked against the field."""
     key, equals, spec = text.partition("=")
     if not equals or not spec:
         raise UsageError(f"grid {shown(text)} is not of the form key=a:b:n, key=a:b:n:log or key=v1,v2,v3")
@@ -184,7 +184,7 @@ def _is_whole(hint: object) -> bool:
 
 
 def parsed(text: str) -> object:
-    """What was typed: JSON where it is JSON, else the text itself."""
+    """The typed value: as JSON if it is valid JSON, else as text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -194,7 +194,7 @@ def parsed(text: str) -> object:
 
 
 def _was_truth(given: object, taken: object) -> bool:
-    """Whether `true` or `false`, alone or in a list, was taken for a number."""
+    """Whether `true` or `false`, alone or in a list, was read as a number."""
     if isinstance(given, bool):
         return isinstance(taken, int | float) and not isinstance(taken, bool)
     if isinstance(given, list | tuple) and isinstance(taken, list | tuple):

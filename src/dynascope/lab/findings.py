@@ -1,6 +1,6 @@
-"""What a trace shows, in sentences with numbers: the edge of stability, spikes, stages, ranks, the tangent kernel.
+"""Findings in a trace, as sentences with numbers: the edge of stability, spikes, stages, ranks, the tangent kernel.
 
-Each reader knows its variables by the attribute `long_name`, or, where there is none, by their names. It reads single
+Each reader finds its variables by the attribute `long_name`, or by their names if there is none. It reads single
 trainings; ensembles have no findings.
 """
 
@@ -20,7 +20,8 @@ Kind = Literal["diverged", "edge", "spikes", "stages", "rank", "kernel"]
 SPIKE, BEFORE = 2.0, 5
 """A spike is at least twice the lowest of the five recordings before it, and the highest within five after it."""
 FLAT, SHORTEST, SMALLEST = 0.1, 0.1, 0.1
-"""A plateau has a tenth of the mean slope at most and lasts a tenth of the record; a stage is a tenth of the range."""
+"""A plateau has at most a tenth of the mean slope and lasts at least a tenth of the record; a stage falls by at least a
+tenth of the range."""
 GAIN = 1.0
 """The stable rank that a weight matrix must gain or lose."""
 MOST_WEIGHTS = 6
@@ -29,11 +30,11 @@ STILL, LAST = 0.05, 0.2
 """The kernel is still if its distance stays within this share of the last one, over the last fifth of the record."""
 NOTHING = "The readers found nothing to report."
 FEWEST = 8
-"""The fewest recordings in which stages, spikes and a still kernel are looked for."""
+"""The fewest recordings in which stages, spikes and a still kernel are searched."""
 
 
 class Finding(NamedTuple):
-    """Something that a reader found in a trace."""
+    """A finding of a reader in a trace."""
 
     kind: Kind
     """The reader: "diverged", "edge", "spikes", "stages", "rank" or "kernel"."""
@@ -46,14 +47,14 @@ class Finding(NamedTuple):
 
 
 def findings(trace: xr.Dataset) -> list[Finding]:
-    """Read a trace: where the training reaches the edge of stability, spikes, moves in stages, gains rank.
+    """Read a trace: find when the training reaches the edge of stability, spikes, moves in stages, and gains rank.
 
     Args:
         trace: A trace of one training. For the edge of stability it has the learning rate, as an attribute or as a
             variable `learning_rate` along `step`.
 
     Returns:
-        What was found, in the order of the readers; nothing for an ensemble.
+        The findings, in the order of the readers; none for an ensemble.
     """
     if not isinstance(trace, xr.Dataset):
         raise TypeError(f"trace must be an xarray.Dataset, such as a trajectory's trace; got {type(trace).__name__}")
@@ -86,7 +87,7 @@ def _diverged(trace: xr.Dataset) -> Iterator[Finding]:
 
 
 def _edge(trace: xr.Dataset, name: str) -> Iterator[Finding]:
-    """Where the sharpness reaches 2/η, and how close to it it stays."""
+    """The step at which the sharpness reaches 2/η, and its distance from 2/η afterwards."""
     steps, sharpness = _curve(trace, name)
     rate = _learning_rate(trace, steps)
     if rate is None or not len(steps):
@@ -130,7 +131,7 @@ def _loss(trace: xr.Dataset, name: str) -> Iterator[Finding]:
 
 
 def _spikes(name: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]:
-    """How often the loss spikes, and the largest spike."""
+    """The number of spikes of the loss, and the largest one."""
     peaks = _peaks(loss)
     if not len(peaks):
         return
@@ -177,7 +178,7 @@ def _peaks(loss: np.ndarray) -> np.ndarray:
 
 
 def _ranks(trace: xr.Dataset, name: str) -> Iterator[Finding]:
-    """The weight matrices whose stable rank changes most, and when."""
+    """The weight matrices whose stable rank changes most, and the steps at which it does."""
     if "weight" not in trace[name].dims:
         return
     moved = []
@@ -200,7 +201,7 @@ def _ranks(trace: xr.Dataset, name: str) -> Iterator[Finding]:
 
 
 def _kernel(trace: xr.Dataset, name: str) -> Iterator[Finding]:
-    """Where the tangent kernel stops moving away from the first one."""
+    """The step at which the tangent kernel stops moving away from the first one."""
     steps, distance = _curve(trace, name)
     if len(steps) < FEWEST or distance[-1] <= 0:
         return
@@ -223,7 +224,7 @@ def _kernel(trace: xr.Dataset, name: str) -> Iterator[Finding]:
 
 
 def _curve(trace: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and values of a variable where it is finite; the largest entry if it has several."""
+    """The finite values of a variable and their steps; the largest entry if it has several."""
     variable = trace[name]
     along = next(
         (str(dim) for dim in variable.dims if dim in ("step", "time") or str(dim).endswith(("_step", "_time"))), None

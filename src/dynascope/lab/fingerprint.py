@@ -1,10 +1,10 @@
-"""Which code a step of an experiment depends on: a checksum of everything that its method reaches.
+"""Fingerprints of the code that a step of an experiment depends on: a checksum of everything that its method reaches.
 
-A stored step is used again only while that code is the same, so that no verdict outlives the code that reached it.
-The code is followed definition by definition: the method, the members of the experiment and the functions, classes and
-constants of dynascope that it names, and what those name in turn. Comments, layout, docstrings, annotations and the
-wording of errors do not count. The lab does not count either, except for its claims and criteria: it carries
-experiments out and shapes no number.
+A stored step is reused only while that code is the same, so that no verdict outlives the code that reached it. The code
+is followed definition by definition: the method, the members of the experiment and the functions, classes and constants
+of dynascope that it names, and what those name in turn. Comments, layout, docstrings, annotations and the wording of
+errors do not count. The lab does not count either, except for its claims and criteria: it executes experiments and
+affects no number.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ STEPS = {
     "judge": ("reduce",),
     "draw": ("reduce",),
 }
-"""The steps in their order, and those whose results each one works on."""
+"""The steps in their order, each with the steps whose results it uses."""
 ALONGSIDE = {
     "measure": ("matmul_precision", "data_sets", "measurements"),
     "judge": ("known_failures",),
     "draw": ("card",),
 }
-"""Other members of an experiment that shape what a step gives."""
+"""Other members of an experiment that affect the result of a step."""
 STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE",)}
-"""What the lab itself adds to a step."""
+"""The style that the lab itself adds to a step."""
 JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 
 Kind = type[Experiment] | type[Measurement]
@@ -73,8 +73,8 @@ def fingerprints(kind: Kind) -> dict[str, str]:
 
 
 def _as_text(part: object) -> str:
-    """A syntax tree as text, the same in every version of Python: what is empty is left out, since versions differ in
-    which empty fields, and which empty pieces of f-strings, there are."""
+    """A syntax tree as text, the same in every version of Python: empty fields and empty pieces of f-strings are left
+    out, since versions differ in them."""
     if isinstance(part, ast.JoinedStr):
         part = ast.JoinedStr([piece for piece in part.values if getattr(piece, "value", None) != ""])
     if isinstance(part, ast.AST):
@@ -103,7 +103,7 @@ def _reach(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) 
     reached: dict[str, Definition] = {}
     while waiting:
         each = waiting.pop()
-        if each.key in reached or (each.file, each.name) in classes:  # of its own classes only the members it uses
+        if each.key in reached or (each.file, each.name) in classes:  # a class of its own counts by its used members
             continue
         reached[each.key] = each
         waiting += [Definition(each.file, f"statement {k}", (node,)) for k, node in enumerate(each.file.loose)]
@@ -168,12 +168,12 @@ def _definitions(dotted: str) -> Iterator[Definition]:
 
 
 def _is_of_lab(dotted: str) -> bool:
-    """Whether it is of the lab and does not judge."""
+    """Whether it belongs to the lab and does not judge."""
     return dotted.startswith("dynascope.lab.") and not dotted.startswith(JUDGING)
 
 
 def _bases(kind: Kind) -> list[type]:
-    """The class and those it is made of, without the lab's own."""
+    """The class and its bases, without the lab's own."""
     known = [base for base in kind.__mro__ if issubclass(base, Fields)]
     return [base for base in known if base.__module__ != Experiment.__module__]
 
@@ -192,7 +192,7 @@ def _parse(path: Path, text: str) -> ast.Module:
 
 
 class _Wordless(ast.NodeTransformer):
-    """Drops what shapes no number: docstrings, annotations of functions, and the wording of errors."""
+    """Drops the parts that affect no number: docstrings, annotations of functions, and the wording of errors."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)

@@ -77,7 +77,7 @@ def errata(counts: Iterable[Mapping[str, int]]) -> str:
 
 
 def is_share(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a claim's value is a share as `claims.share_of` writes it."""
+    """Whether a claim's value is a share in the form of `claims.share_of`."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("share"), int | float)
@@ -159,7 +159,7 @@ def timestamp(stamp: str | None) -> str:
 
 
 def age(seconds: int | float) -> str:
-    """How long ago something was, to one unit: just now, 5 min, 3 h, 12 d."""
+    """The time since an event, to one unit: just now, 5 min, 3 h, 12 d."""
     if seconds < 60:
         return "just now"
     for unit, length, most in (("min", 60, 60), ("h", 3600, 48), ("d", 86400, math.inf)):

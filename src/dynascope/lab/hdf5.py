@@ -1,7 +1,8 @@
 """Datasets to groups of an HDF5 file in memory and back, in the layout of netCDF4, by h5py alone.
 
 xarray reads and writes the same files, but takes ten times as long (10 variables: 86 instead of 7.5 ms to write, 64
-instead of 7 ms to read), most of it to look up dimensions again and again: too long for a sweep of small runs.
+instead of 7 ms to read), mostly because it looks up dimensions again and again. That is too long for a sweep of small
+runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contents of the store: each folder with its state, its age and its size.
 
-Only manifests and configurations are read, so that a store of thousands of runs is listed at once; the other files of a
-run must exist, and are checked against their checksums when they are read.
+Only manifests and configurations are read, so a store of thousands of runs is listed quickly; the other files of a run
+must exist, and are checked against their checksums when they are read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
             yield entry.stat(follow_symlinks=False)
             if entry.is_dir(follow_symlinks=False):
                 yield from _stats(Path(entry.path))
-    except OSError:  # it has just gone, or is not ours to read
+    except OSError:  # it was just removed, or may not be read
         return
 
 
@@ -119,12 +119,12 @@ def inspect(folder: Path) -> Item:
         missing = [name for name in run.manifest["files"] if not (folder / name).is_file()]
         if missing:
             raise StoreError(f"{folder / missing[0]} is missing: run again with --force to replace the run")
-        _ = run.config  # so that whoever shows it can rely on it
+        _ = run.config  # so that callers can rely on it
     except OldRunError as error:
         return Item(folder, "earlier version", problem=str(error))
     except StoreError as error:
         return Item(folder, "damaged", problem=str(error))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # of the right form, but not ours
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # valid JSON, but not a manifest of a run
         return Item(folder, "damaged", problem=f"{folder} cannot be read ({one_line(error)})")
     return Item(folder, "complete", run)
 

@@ -1,4 +1,4 @@
-"""Runs of parts of an experiment (some seeds here, some settings there) become the run of the whole.
+"""Joining runs of parts of an experiment (some seeds here, some settings there) into the run of the whole.
 
 Run the parts anywhere, and join them from their stores: the whole is then stored as if it had been measured at once,
 and its manifest names the parts with their devices and times. `dynascope join` does it from the command line.
@@ -26,7 +26,7 @@ from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
 FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds", "run_seconds")
-"""What the manifest of the whole says of each part."""
+"""The keys of each part's manifest that the manifest of the whole repeats."""
 
 
 def join(
@@ -42,9 +42,9 @@ def join(
 
     Args:
         setting: The whole.
-        store: Where parts are looked for first, and where the whole is kept.
+        store: The store that is searched for parts first, and in which the whole is stored.
         others: Further stores with parts.
-        warn: Called with a line if other code has measured parts.
+        warn: Called with a line if parts were measured by different code.
 
     Raises:
         UsageError: If a training is in no part, or the experiment has no parts.
@@ -100,7 +100,7 @@ def join(
 
 
 def _is_part(part: StoredRun, experiment: JoinableExperiment, data: Mapping[str, str]) -> bool:
-    """Whether a run's fields are the experiment's, but for those that say which trainings are run, and its data too."""
+    """Whether a run has the experiment's fields, except for those that select the trainings, and its data."""
     if any(data.get(name, sum) != sum for name, sum in (part.manifest.get("data") or {}).items()):
         return False
     try:

@@ -10,7 +10,7 @@ from dynascope.lab.files import checksum
 
 
 def plain_json(value: object) -> Any:
-    """The value with infinities and NaN as words, which every JSON reader takes and pydantic reads as numbers."""
+    """The value with infinities and NaN as words, which every JSON reader accepts and pydantic reads as numbers."""
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -26,7 +26,7 @@ def canonical(value: object) -> str:
 
 
 def pretty(value: object) -> str:
-    """JSON for people."""
+    """JSON for human readers."""
     return json.dumps(plain_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Stored runs as rows: the settings in which those of an experiment differ, verdicts, age and size."""
+"""Stored runs as rows: the fields in which runs of one experiment differ, verdicts, age and size."""
 
 from __future__ import annotations
 

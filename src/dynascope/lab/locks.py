@@ -12,7 +12,7 @@ from pathlib import Path
 from dynascope.lab.errors import BusyError
 
 POLL_SECONDS = 0.2
-"""Between two looks at a lock that is waited for."""
+"""Seconds between two attempts to take a lock."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The machine around a run: the device, the versions, and JAX's settings, which hold inside a run only."""
+"""The machine that a run uses: the device, the versions, and JAX's settings, which apply only inside a run."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def precision(double: bool, matmul: str) -> Iterator[None]:
 
 
 MANY_MAPS = 10_000
-"""Linux allows a process 65,530 memory maps by default. A compiled program holds some of them: so many, some 3 GB."""
+"""The number of memory maps from which compiled programs are dropped, when they take about 3 GB. Linux allows a process
+65,530 maps by default, and each compiled program holds several."""
 
 
 def make_room() -> None:
-    """Drop compiled programs where the process holds very many: they take memory, and XLA crashes without maps.
+    """Drop compiled programs if the process holds very many: they take memory, and XLA crashes when no maps are left.
 
-    Programs that are needed again come from the compilation cache. Does nothing where there is no /proc, and looks at
+    Programs that are needed again come from the compilation cache. Does nothing on systems without /proc, and checks at
     most once a second: little can be compiled in that time.
     """
     global _looked
@@ -52,7 +53,7 @@ def make_room() -> None:
     if maps.count(b"\n") > MANY_MAPS:
         jax.clear_caches()
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # glibc keeps gigabytes that programs took in small pieces, unless it is told to
+        if trim is not None:  # glibc keeps gigabytes of freed small pieces unless trimmed
             trim(0)
 
 
@@ -62,7 +63,7 @@ _looked = -1.0
 @contextmanager
 def compilation_cache() -> Iterator[None]:
     """Keep compiled programs between processes while the block lasts; a cache that the user has set up stays in use.
-    Damaged entries are removed when they are met, so that JAX replaces them.
+    Damaged entries are removed when they are found, so that JAX replaces them.
 
     The setting is global, so blocks that overlap in time (threads) share it: the last one to end restores it.
     """
@@ -98,7 +99,7 @@ DAMAGED = re.compile("Error reading persistent compilation cache entry for '(.+?
 
 
 def _replace_damaged(message: Warning | str, *details: Any, **more: Any) -> None:
-    """Remove the entry that JAX has just warned of, before it writes what it compiles; show any other warning."""
+    """Remove the entry that JAX has just warned of, before it writes the compiled program; show any other warning."""
     damaged, folder = DAMAGED.match(str(message)), getattr(jax.config, "jax_compilation_cache_dir", None)
     if not damaged or not folder:
         _show(message, *details, **more)
@@ -118,7 +119,7 @@ def _intact(entry: Path) -> bool:
 
 
 def _configure(settings: dict[str, Any]) -> dict[str, Any]:
-    """Change JAX's settings and return what they were. The cache must be reset to use its new folder."""
+    """Change JAX's settings and return the old ones. The cache must be reset to use its new folder."""
     before = {name: getattr(jax.config, name) for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)
@@ -131,7 +132,7 @@ OPTIONAL = ("torch", "transformers")
 
 
 def package_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that numbers depend on; of optional ones, those that are in use."""
+    """The versions of Python and of the packages that numbers depend on; optional packages only if they are in use."""
     used = [name for name in OPTIONAL if name in sys.modules]
     return {"python": platform.python_version(), **{name: _version(name) for name in (*PACKAGES, *used)}}
 
@@ -140,7 +141,7 @@ _version = cache(version)
 
 
 def device_name() -> str:
-    """The device that JAX computes on, in words, and how many there are where these are several."""
+    """The device that JAX computes on, in words, with their number if there are several."""
     device, *others = jax.local_devices()
     several = f", {len(others) + 1} devices" if others else ""
     if device.platform == "cpu":

@@ -1,6 +1,6 @@
 """The form of the manifests of runs and of sweeps, checked whenever one is read.
 
-A store may come from somebody else. What is read is held to the same rules as what is written: types are right, and no
+A store may come from somebody else. Manifests are validated both when written and when read: types are right, and no
 name leads out of the folder.
 """
 
@@ -37,7 +37,7 @@ class _Strict(BaseModel):
 
 
 class Counts(_Strict):
-    """How many claims have each verdict, and which verdicts are news."""
+    """The number of claims with each verdict, and the verdicts that are news."""
 
     holds: Count
     fails: Count
@@ -49,7 +49,7 @@ class Counts(_Strict):
 
 
 class Origin(_Strict):
-    """Where a measurement that experiments share came from."""
+    """The origin of a measurement that experiments share."""
 
     key: str
     sha256: str = ""

@@ -38,18 +38,18 @@ class Progress(NamedTuple):
 
 @dataclass
 class _Part:
-    """The part of a run that is under way: a training, an ensemble."""
+    """The current part of a run: a training, an ensemble."""
 
     number: int = 0
     what: str = ""
     done: float = 0.0
     total: float = 0.0
     began: float = 0.0
-    """When it began, and how much was done then."""
+    """The time at which it began, and the amount done by then."""
     at: float = 0.0
 
     def report(self, done: float, total: float, what: str) -> Progress:
-        """Progress of this part. Another name or total, a step back, or a report after its end begin the next one."""
+        """Progress of this part. Another name or total, a step back, or a report after its end starts the next one."""
         now = time.monotonic()
         ended = self.done >= self.total or done < self.done
         if ended or (what, total) != (self.what, self.total):
@@ -66,14 +66,14 @@ class Watcher:
     """Seconds between two calls of `watched`."""
 
     def watch(self, schema: Schema) -> Mapping[str, Wanted]:
-        """As `Monitor.watch`: a training or an ensemble begins, of which this part is wanted."""
+        """As `Monitor.watch`: a training or an ensemble begins; choose the part to receive."""
         return {}
 
     def watched(self, found: Sequence[Rows]) -> None:
         """As `Monitor.watched`."""
 
     def finished(self, step: str, folder: Path) -> None:
-        """A step of the run is done: its files are in the folder."""
+        """Called when a step of the run is done: its files are in the folder."""
 
 
 class LabMonitor(Monitor):

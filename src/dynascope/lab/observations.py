@@ -1,4 +1,4 @@
-"""Observations in the store: the trace of a training that was carried out elsewhere, with a manifest, as a run has it.
+"""Observations in the store: the trace of a training that was run elsewhere, with a manifest like that of a run.
 
 An observation is kept in `runs/observed.NAME/<digest>/`, complete or visibly unfinished. It has no claims.
 """
@@ -37,7 +37,7 @@ TIMINGS = ("compile_seconds", "run_seconds")
 
 
 class Observation(NamedTuple):
-    """What an observation is called in the store."""
+    """Ids of observations in the store."""
 
     id: str
     digest: str
@@ -59,11 +59,11 @@ def save_observation(
     """Put a trace into the store, where `runs`, `compare`, the report and the explorer show it.
 
     Args:
-        trace: A trace, as `ds.observe`, `dynascope.torch` and `ds.descend` give it, or a trajectory.
+        trace: A trace, as returned by `ds.observe`, `dynascope.torch` and `ds.descend`, or a trajectory.
         name: Its name: lower-case words with dots and dashes. The observation is `observed.NAME`.
-        learning_rate: The learning rate of the training, with which the sharpness is compared with 2/η. Default: the
-            one that the trace has, as the variable or the attribute `learning_rate`.
-        settings: Further facts of the training, for the reader and for comparison: anything that JSON holds.
+        learning_rate: The learning rate η of the training; the sharpness is compared with 2/η. Default: that of the
+            trace, from the variable or the attribute `learning_rate`.
+        settings: Further facts of the training, for the reader and for comparison: anything that JSON can hold.
         store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
         replaces: An observation of this name that the new one replaces, as this function has returned it.
         device: The device that measured, in words. Default: that of JAX.
@@ -73,13 +73,12 @@ def save_observation(
         The observation: `.measured()` is the trace, `.folder` its folder.
 
     Raises:
-        UsageError: If the name or the trace will not do.
-        StoreError: If the store cannot be written, in one line.
+        UsageError: If the name or the trace is invalid. StoreError: If the store cannot be written, in one line.
     """
     trace = trace if isinstance(trace, xr.Dataset) else getattr(trace, "trace", trace)
     if not isinstance(trace, xr.Dataset) or not recorded_variables(trace):
         got = checks.shown(trace) if not isinstance(trace, xr.Dataset) else "one in which nothing was recorded"
-        raise UsageError(f"trace must be a trace with something recorded along step or time; got {got}")
+        raise UsageError(f"trace must have a variable recorded along step or time; got {got}")
     if learning_rate is not None:
         trace = trace.assign_attrs(learning_rate=float(checks.real("learning_rate", learning_rate, above=0)))
     store = store if isinstance(store, Store) else Store(store)
@@ -120,7 +119,7 @@ def save_observation(
 
 
 def observed_id(name: str) -> str:
-    """The id of the observation of this name; a `UsageError` if it will not do."""
+    """The id of the observation of this name; a `UsageError` if the name is invalid."""
     name = name.removeprefix(OBSERVED) if isinstance(name, str) else name
     if not isinstance(name, str) or wrong_id(f"{OBSERVED}{name}"):
         raise UsageError(f"name must be lower-case words with dots and dashes, such as digits-cnn; got {plain(name)!r}")
@@ -128,7 +127,7 @@ def observed_id(name: str) -> str:
 
 
 def recordings(trace: xr.Dataset) -> str:
-    """How many models were measured, and from which step to which: 11 recordings, steps 0 to 1000."""
+    """The number of measured models and the range of their steps: 11 recordings, steps 0 to 1000."""
     clocks = {axis: trace[axis].values for axis in recorded_variables(trace).values()}
     longest = max(clocks.values(), key=len)
     name = "times" if any(axis.endswith("time") for axis in clocks) else "steps"
@@ -137,7 +136,7 @@ def recordings(trace: xr.Dataset) -> str:
 
 
 def observed_figures(trace: xr.Dataset) -> Mapping[str, Figure]:
-    """The figures of an observation: every probe as a panel."""
+    """The figures of an observation, with one panel for every probe."""
     return {"trace": plot_trace(trace)}
 
 
@@ -151,7 +150,7 @@ def _draw(trace: xr.Dataset) -> dict[str, bytes]:
 
 
 def _take_timings(trace: xr.Dataset) -> tuple[xr.Dataset, dict[str, float]]:
-    """The trace without the attributes that differ from one measurement to the next, and these."""
+    """The trace without the attributes that differ from one measurement to the next, and those attributes."""
     kept = {name: value for name, value in trace.attrs.items() if name not in (*TIMINGS, "loop")}
     timings = {name: round(float(trace.attrs[name]), 3) for name in TIMINGS if name in trace.attrs}
     trace = trace.copy()

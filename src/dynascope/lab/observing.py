@@ -30,7 +30,7 @@ MOST_WARNINGS = 5
 
 @dataclass(frozen=True)
 class Request:
-    """What to observe, as it is typed."""
+    """A request for an observation, as typed."""
 
     checkpoints: Path
     """A folder."""
@@ -50,7 +50,7 @@ class Request:
     learning_rate: float | None = None
     """The learning rate of the training."""
     command: str = ""
-    """The command that asks."""
+    """The command that makes the request."""
 
 
 def observe_checkpoints(
@@ -63,7 +63,7 @@ def observe_checkpoints(
     """Measure a folder of checkpoints, and store the observation.
 
     Args:
-        request: What to observe.
+        request: The request.
         store: The store.
         warn: Called with a line for each checkpoint that is left out, and each probe that fails.
         on_progress: Called after each checkpoint.
@@ -72,8 +72,7 @@ def observe_checkpoints(
         The stored observation.
 
     Raises:
-        UsageError: If something that was given will not do.
-        StoreError: If the store cannot be written.
+        UsageError: If one of the arguments is invalid. StoreError: If the store cannot be written.
     """
     observed_id(name := request.name or _slug(request.checkpoints.resolve().name))
     if request.learning_rate is not None and not 0 < request.learning_rate < np.inf:
@@ -116,7 +115,7 @@ def _measure_torch(
     from dynascope.torch.objective import Objective
 
     if data is None:
-        raise UsageError("give --data: a PyTorch model is measured on data, also if no probe needs a loss")
+        raise UsageError("give --data: a PyTorch model is measured on data even if no probe needs a loss")
     probes = {one.name: make_probe(one, room, _inputs(data)) for one in asked} or None
     found = dict(find_checkpoints(request.checkpoints))
     load = _counted(read_checkpoint, len(found), on_progress)
@@ -144,7 +143,7 @@ def _measure_arrays(
 
 
 def _known_probes(texts: Sequence[str]) -> list[ProbeText]:
-    """The probes that are asked for, each of a known name; nothing of a user's has been imported yet."""
+    """The requested probes, each with a known name; the user's files have not been imported yet."""
     from dynascope import probes
 
     try:
@@ -158,7 +157,7 @@ def _known_probes(texts: Sequence[str]) -> list[ProbeText]:
 
 
 def _call(option: str, address: str, **arguments: object) -> Any:
-    """What a function of a user's file returns."""
+    """The value that a function in a user's file returns."""
     function = _function(option, address)
     try:
         return function(**arguments)
@@ -167,7 +166,7 @@ def _call(option: str, address: str, **arguments: object) -> Any:
 
 
 def _function(option: str, address: str) -> Callable[..., Any]:
-    """A function of a user's file, from FILE:FUNCTION."""
+    """A function in a user's file, from FILE:FUNCTION."""
     file, colon, name = address.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
         raise UsageError(f"{option} must be FILE:FUNCTION, such as train.py:make_model; got '{plain(address)}'")
@@ -175,7 +174,7 @@ def _function(option: str, address: str) -> Callable[..., Any]:
     if not path.is_file():
         raise UsageError(f"{option} {plain(address)}: there is no file {plain(file)}")
     if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # as for a script: it may import what lies beside it
+        sys.path.insert(0, str(path.parent))  # as for a script: it may import files beside it
     try:
         module = import_file(path)
     except (Exception, SystemExit) as error:
@@ -188,7 +187,7 @@ def _function(option: str, address: str) -> Callable[..., Any]:
 
 
 def _data(address: str | None) -> Any:
-    """The arrays of an .npz file, (x, y) if these are there, else by name; or what a function returns."""
+    """The arrays of an .npz file, as (x, y) if it has these, else by name; or the value that a function returns."""
     if address is None:
         return None
     if not address.endswith(".npz"):
@@ -204,7 +203,7 @@ def _data(address: str | None) -> Any:
 
 
 def _loss(given: str | None, data: Any) -> tuple[str | None, Any]:
-    """The loss and its name. If it is not given, the kind of the targets decides."""
+    """The loss and its name. By default, the kind of the targets decides."""
     if given is not None and given not in CRITERIA:
         if ":" not in given:
             allowed = "mse, cross-entropy or FILE:FUNCTION"
@@ -234,7 +233,7 @@ def _slug(name: str) -> str:
 def _counted(
     read: Callable[[Path], Any], total: int, on_progress: Callable[[Progress], None] | None
 ) -> Callable[[Path], Any]:
-    """The function that reads a checkpoint, telling how many were read before."""
+    """The function that reads a checkpoint and reports the number read so far."""
     began, done = time.monotonic(), 0
 
     def load(path: Path) -> Any:

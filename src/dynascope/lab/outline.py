@@ -1,7 +1,7 @@
-"""An experiment's class without its methods, so that its fields are known without importing what it computes with.
+"""An experiment's class without its methods, so that its fields are known without importing heavy libraries.
 
 The statements that define the fields and class variables are executed, with those of the constants and base classes
-that they name, in the same file and in others of dynascope. If they need any other module than the light ones below,
+that they name, in the same file and in other files of dynascope. If they need any module besides the light ones below,
 there is no outline, and the class has to be loaded.
 """
 
@@ -27,11 +27,11 @@ LIGHT = {"abc", "collections", "collections.abc", "dataclasses", "enum", "math",
     "dynascope.lab.experiment",
     "dynascope.lab.claims",
 }
-"""The modules that are imported as they are."""
+"""The light modules, which are really imported."""
 
 
 class NoOutlineError(Exception):
-    """The class needs its methods, or modules that take a while to import."""
+    """The class needs its methods, or modules that are slow to import."""
 
 
 def outline(entry: Entry) -> type[Experiment] | None:
@@ -40,7 +40,7 @@ def outline(entry: Entry) -> type[Experiment] | None:
 
     try:
         kind: Any = _Module(read_source(entry.path), {}).value(entry.class_name)
-    except Exception:  # loading the class will tell what is wrong
+    except Exception:  # loading the class will report the error
         return None
     if not (inspect.isclass(kind) and issubclass(kind, Experiment) and kind.id == entry.id):
         return None
@@ -48,14 +48,14 @@ def outline(entry: Entry) -> type[Experiment] | None:
 
 
 class _Module:
-    """A file of which a definition is executed when its value is asked for."""
+    """A file whose definitions are executed when their values are requested."""
 
     def __init__(self, file: SourceFile, others: dict[Path, _Module]):
         self.file, self.others = file, others
         others[file.path] = self
         self.names: dict[str, Any] = {"__name__": f"outline of {file.path.stem}"}
         self.uncertain = {chain[0] for line in file.loose for chain in name_chains(line)}
-        """Names that a statement of another kind, such as a call or a loop, may change."""
+        """Names that other statements, such as calls or loops, may change."""
 
     def value(self, name: str) -> Any:
         """The value of a name at the end of the file."""
@@ -104,13 +104,13 @@ class _Module:
                     fields[field].description = words
 
     def _has_fields(self, line: ast.ClassDef) -> bool:
-        """Whether it is a model of pydantic's."""
+        """Whether it is a pydantic model."""
         bases = [self.names.get(base.id) for base in line.bases if isinstance(base, ast.Name)]
         return any(inspect.isclass(base) and issubclass(base, BaseModel) for base in bases)
 
 
 class _Names:
-    """A module of dynascope, whose attributes are evaluated when they are asked for."""
+    """A module of dynascope, whose attributes are evaluated when they are requested."""
 
     def __init__(self, module: _Module):
         self.__module = module

@@ -31,7 +31,7 @@ from dynascope.lab.stored_run import StoredRun
 MOST_PANELS = 12
 MOST_COLORS, MOST_FACETS = 5, 3
 LONG = 8
-"""The shortest axis, other than steps and times, along which something is a curve."""
+"""The shortest axis, other than steps and times, along which a variable is drawn as a curve."""
 AXES = ("step", "time")
 SAMPLES = ("seed", "member", "start", "trial")
 """Dimensions of repetitions, of which the median is drawn."""
@@ -81,7 +81,7 @@ def _name(run: StoredRun, settings: Mapping[str, object]) -> str:
 
 
 def _measured(run: StoredRun) -> xr.Dataset | xr.DataTree:
-    """What was measured; of an observation without the further entries of probes."""
+    """The measured variables; for an observation, without the further entries of probes."""
     found = run.measured()
     return (
         found[without_entries(recorded_variables(found))] if run.observed and isinstance(found, xr.Dataset) else found

@@ -1,4 +1,4 @@
-"""Probes as a command names them: `sharpness`, `weight_ranks(change=True)`, `ranks=weight_ranks()`."""
+"""Parsing of probes on the command line: `sharpness`, `weight_ranks(change=True)`, `ranks=weight_ranks()`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dynascope.probes import Probe
 
 
 class ProbeText(NamedTuple):
-    """A probe that was asked for: what it is called in the trace, its function, and the arguments."""
+    """A requested probe: its name in the trace, its function, and the arguments."""
 
     text: str
     name: str
@@ -23,7 +23,7 @@ class ProbeText(NamedTuple):
 
 
 def read_probe(text: str) -> ProbeText:
-    """Read a probe as it is typed: a name, a call with literal arguments, or `NAME=` before either.
+    """Parse a probe: a name, a call with literal arguments, or `NAME=` before either.
 
     Args:
         text: Such as `sharpness`, `top_eigenvalues(k=5)` or `drift=weight_ranks(change=True)`.
@@ -46,15 +46,15 @@ def read_probe(text: str) -> ProbeText:
         values = [ast.literal_eval(arg) for arg in args]
         named = {str(one.arg): ast.literal_eval(one.value) for one in kwargs if one.arg}
     except (ValueError, TypeError):
-        raise UsageError(f"--probe {plain(text)}: options must be numbers, texts or lists of these") from None
+        raise UsageError(f"--probe {plain(text)}: options must be numbers, strings or lists of these") from None
     return ProbeText(text, name or function.id, function.id, values, named)
 
 
 def read_probes(texts: Sequence[str], rooms: Sequence[ModuleType]) -> list[ProbeText]:
-    """Read all probes, and check that each is in one of the rooms and has a name of its own.
+    """Parse all probes, and check that each is in one of the modules and has a name of its own.
 
     Args:
-        texts: As they are typed.
+        texts: The probes as typed.
         rooms: Modules of probes.
     """
     known = {name for room in rooms for name in probes_of(room)}
@@ -65,7 +65,7 @@ def read_probes(texts: Sequence[str], rooms: Sequence[ModuleType]) -> list[Probe
             raise UsageError(f"--probe {plain(one.text)}: no probe {plain(one.function)!r}{hint}")
         if twice := [other for other in found if other.name == one.name and other is not one]:
             raise UsageError(
-                f"--probe {plain(one.text)} and --probe {plain(twice[0].text)} have one name: give one as NAME=PROBE"
+                f"--probe {plain(one.text)} and --probe {plain(twice[0].text)} share a name: give one as NAME=PROBE"
             )
     return found
 
@@ -77,11 +77,12 @@ def probes_of(room: ModuleType) -> dict[str, Callable[..., Probe]]:
 
 
 def make_probe(asked: ProbeText, room: ModuleType, inputs: Any) -> Probe:
-    """Call the function of a probe. An argument `x` that is not given is the inputs; a number takes so many of them.
+    """Call the function of a probe. An argument `x` that is omitted is set to the inputs; a number takes that many of
+    them.
 
     Args:
         asked: The probe.
-        room: The module in which it is.
+        room: The module of the probe.
         inputs: The inputs of the data, one row for each example; None if there are no data.
     """
     functions = probes_of(room)

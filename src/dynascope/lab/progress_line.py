@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Line:
-    """The progress line, drawn again several times a second, so that its clock runs on."""
+    """The progress line, redrawn several times a second so that its clock advances."""
 
     def __init__(self, name: str, stated: int | float | None):
         self.name, self.stated, self.began = name, stated, time.monotonic()

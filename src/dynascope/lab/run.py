@@ -1,4 +1,4 @@
-"""Run an experiment from Python: the setting is made from the experiment, and executed."""
+"""Running an experiment from Python."""
 
 from __future__ import annotations
 

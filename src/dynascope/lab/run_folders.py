@@ -1,4 +1,4 @@
-"""The folders of a run: their names, and giving a finished folder its final one.
+"""The folders of a run: their names, and the renaming of a finished one.
 
 A run is written into `<digest>.unfinished/`, and renamed when all of it is on disk. A run that replaces another moves
 it to `<digest>.old` between two renames; readers look there too, so there is always a run to read. A run that is being

@@ -52,7 +52,7 @@ def _about(item: Item, names: Mapping[str, Sequence[str]]) -> tuple[str, str, st
 
 
 def verdicts(run: StoredRun) -> str:
-    """How many claims hold, are errata and fail; failures in red if one is not on record."""
+    """The numbers of claims that hold, are errata and fail; failures in red if one is not on record."""
     counts = run.manifest["claims"]
     color = "red" if counts.get("news") else "yellow"
     marks = (("holds", "✓", "green"), ("erratum", "!", "yellow"), ("fails", "✗", color))
@@ -60,7 +60,7 @@ def verdicts(run: StoredRun) -> str:
 
 
 def short(value: object) -> str:
-    """A value as `--set` takes it, cut if it is long."""
+    """A value in the form that `--set` accepts, shortened if it is long."""
     text = format_value(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 

@@ -1,7 +1,7 @@
-"""Which run this is: an experiment with its fields, the preset or control that they are, a seed, and the data it reads.
+"""The identity of a run: an experiment with its fields, the preset or control that they form, a seed, and its data.
 
-The command, sweeps, audits, `join`, the report and the live page all make a `Setting`. It alone decides what a run is
-called, how it is typed, under which digest it is stored, and which failures are on record for it.
+The command, sweeps, audits, `join`, the report and the live page all make a `Setting`. It alone determines the name of
+a run, its command, the digest under which it is stored, and its failures on record.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ABSENT = "This is the control: the phenomenon is absent here."
 
 @dataclass(frozen=True)
 class Setting:
-    """One run that can be asked for. Make it with `Setting.parse` or, for an experiment that is built, `Setting.of`.
+    """One run that can be executed. Make it with `Setting.parse` or, from an instance of the experiment, `Setting.of`.
 
-    What it is (a preset, a control, a change of one) follows from its fields: the same fields are the same run, however
-    they were asked for. A control is a setting in which every field that `control` names has the control's value, and
-    the preset itself does not.
+    Its kind (a preset, a control, a change of one) follows from its fields: the same fields are the same run, however
+    they were given. A control is a setting in which every field that `control` names has the control's value, and the
+    preset itself does not.
     """
 
     experiment: Experiment
@@ -49,7 +49,7 @@ class Setting:
     seed: int = 0
     """Sets every random choice, from 0 to 2**32 - 1."""
     sweep: bool = False
-    """Whether only a sweep asks for it."""
+    """Whether only a sweep requests it."""
 
     @classmethod
     def parse(
@@ -62,7 +62,7 @@ class Setting:
         seed: object = 0,
         sweep: bool = False,
     ) -> Setting:
-        """The setting that was asked for, checked and built.
+        """The setting of a request, parsed and checked.
 
         Args:
             experiment: An id, a user's own file (`mine.py::id`), or the class.
@@ -70,23 +70,23 @@ class Setting:
             control: Whether to apply the control on top of the preset.
             changes: Values of fields, on top of both.
             seed: Sets every random choice: an integer from 0 to 2**32 - 1.
-            sweep: Whether only a sweep asks for it.
+            sweep: Whether only a sweep requests it.
 
         Raises:
-            UsageError: With a line for each mistake: what was given, what is allowed, and the nearest name.
+            UsageError: With a line for each mistake: the given value, the allowed ones, and the nearest name.
         """
         kind = load(experiment) if isinstance(experiment, str) else experiment
         return cls.of(build(kind, changes or {}, preset, control), preset=preset, seed=seed, sweep=sweep)
 
     @classmethod
     def of(cls, experiment: Experiment, *, preset: str | None = None, seed: object = 0, sweep: bool = False) -> Setting:
-        """The setting of an experiment that is built already.
+        """The setting of an instance of an experiment.
 
         Args:
             experiment: The experiment with its fields.
             preset: The preset that its fields come from, if any; found by itself if the fields are exactly those.
             seed: Sets every random choice: an integer from 0 to 2**32 - 1.
-            sweep: Whether only a sweep asks for it.
+            sweep: Whether only a sweep requests it.
 
         Raises:
             UsageError: If the seed is out of range, or the experiment's id cannot be used.
@@ -100,7 +100,7 @@ class Setting:
 
     @classmethod
     def of_run(cls, run: StoredRun, kind: type[Experiment]) -> Setting | None:
-        """The setting of a stored run; None if the class does not take these fields any more.
+        """The setting of a stored run; None if the class no longer accepts these fields.
 
         Args:
             run: The run.
@@ -112,7 +112,7 @@ class Setting:
             return None
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel to another process by the experiment's address: the class of a user's own file has no other name."""
+        """Pickle by the experiment's address: the class in a user's own file has no other name."""
         return _arrive, (address_of(type(self.experiment)), self.fields, self.label, self.seed, self.sweep)
 
     @property
@@ -144,7 +144,7 @@ class Setting:
 
     @property
     def kind(self) -> str:
-        """What it is, in words: `full`, `quick`, `control of quick, changed`, `point of a sweep`."""
+        """Its kind in words: `full`, `quick`, `control of quick, changed`, `point of a sweep`."""
         if self.sweep:
             return "point of a sweep"
         name = f"control of {self.preset or 'full'}" if self.control else self.preset or "full"
@@ -152,7 +152,8 @@ class Setting:
 
     @cached_property
     def data(self) -> Mapping[str, str]:
-        """The checksums of the data sets that it reads. A `UsageError` if one is missing, or what else it needs."""
+        """The checksums of the data sets that it reads. A `UsageError` if one of them, or another requirement, is
+        missing."""
         from dynascope.tasks.data import catalog
 
         if missing := self.missing:
@@ -164,7 +165,7 @@ class Setting:
 
     @property
     def missing(self) -> str:
-        """A line on what to install or fetch before it can run; empty if nothing is missing."""
+        """A line that says what to install or fetch before it can run; empty if nothing is missing."""
         return self.experiment.missing() if isinstance(self.experiment, OptionalExperiment) else ""
 
     @cached_property
@@ -200,7 +201,7 @@ class Setting:
 
     @property
     def known_failures(self) -> Mapping[str, str]:
-        """The claims that are known to fail here, by id, with the reason. In a control that is the main claim, under
+        """The claims that are known to fail here, by id, with the reason. For a control this is the main claim, under
         the key `MAIN`; any other may fail there."""
         if self.control:
             return {MAIN: ABSENT}
@@ -215,7 +216,7 @@ class Setting:
         """The claims of a run in this setting that are recorded as failing, by id, with the reason.
 
         Args:
-            claims: What was judged, the main claim first.
+            claims: The claims of the run, the main one first.
         """
         if not self.control:
             return self.known_failures
@@ -280,14 +281,15 @@ def set_options(changes: Mapping[str, object]) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=64)
 def address_of(kind: type[Experiment]) -> str | type[Experiment]:
-    """How another process finds the class: its address in the catalog, or itself where it is in no file."""
+    """The address by which another process finds the class: that in the catalog, or the class itself if it is not in a
+    file."""
     entry = entry_of(kind)
     return entry.address if entry else kind
 
 
 def possible(settings: Iterable[Setting], named: Sequence[str]) -> tuple[list[Setting], list[str]]:
-    """The settings that can run, and a line for each that lacks something. A `UsageError` if that is the only one, or
-    is among the ids and addresses that a person has `named`."""
+    """The settings that can run, and a line for each that lacks a requirement. A `UsageError` if that is the only one,
+    or if the user has `named` its id or address."""
     settings, lines = list(settings), []
     for setting in settings:
         if setting.missing:
@@ -304,7 +306,7 @@ def _arrive(
 
 
 def _typed_name(kind: type[Experiment]) -> str:
-    """An experiment as one types it: its id, or with its file where that is the user's own."""
+    """An experiment as typed in a command: its id, with its file if that is the user's own."""
     entry = entry_of(kind)
     return f"{entry.path.name}::{kind.id}" if entry and not entry.module and not entry.origin else kind.id
 

@@ -1,8 +1,8 @@
-"""Measurements that experiments share: each is taken from a stored run that has it, whichever experiment it is of.
+"""Measurements that experiments share: each is taken from a stored run that has it, of any experiment.
 
 A run of a `ComposedExperiment` says in its manifest, under "shared", by which key each of its measurements is known,
 and from which run it was taken. The key covers its fields and code, the seed, the data, the precision and the
-version of the package. Only complete runs whose files are intact are taken from.
+version of the package. Measurements are taken only from complete runs whose files are intact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dynascope.lab.shared_index import SHARED as SHARED, runs_with
 from dynascope.lab.store import Store
 
 POLL_SECONDS = 0.2
-"""Between two checks whether another process has stored the measurement."""
+"""Seconds between two checks if another process has stored the measurement."""
 
 
 def compose(
@@ -38,7 +38,7 @@ def compose(
 ) -> xr.DataTree:
     """The result of `experiment.measure`, with those measurements from the store that it has.
 
-    Each is kept in the draft as soon as it is there, so that a run that is cut short continues with the next one. A
+    Each is kept in the draft as soon as it is available, so a run that is cut short continues with the next one. A
     forced run takes nothing from the store.
     """
     found: dict[str, xr.Dataset] = {}
@@ -72,7 +72,7 @@ def reserved(setting: Setting, store: Store) -> Iterator[None]:
 
 
 def key_of(each: Measurement, setting: Setting) -> str:
-    """The name of a measurement in the manifests of runs; "" if its code is not in a file, and so not known."""
+    """The key of a measurement in the manifests of runs; "" if its code is not in a file, and so unknown."""
     kind = type(each)
     code = fingerprints(kind)["measure"]
     facts = {

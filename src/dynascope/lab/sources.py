@@ -60,8 +60,8 @@ def parse(text: str) -> ast.Module:
 
 
 def parse_definitions(path: Path, text: str) -> ast.Module:
-    """The syntax tree of a file's text. In files of dynascope functions only raise: their bodies are most of a text,
-    and of the time that it takes to parse it."""
+    """The syntax tree of a file's text. For files of dynascope, function bodies are replaced by a raise: they are most
+    of the text and of the parsing time."""
     try:
         short = _FUNCTION.sub(r"\1def \2(*_): raise NotImplementedError\n", text)
         return parse(short if path.is_relative_to(PACKAGE) else text)
@@ -123,7 +123,7 @@ def defined_names(node: ast.stmt) -> list[str]:
 
 
 def local_imports(node: ast.AST, package: str) -> dict[str, str]:
-    """The names that the imports in a piece of code bind, and what they stand for."""
+    """The names that the imports in a piece of code bind, and the dotted names that they stand for."""
     bound: dict[str, str] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.Import):

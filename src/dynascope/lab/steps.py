@@ -1,7 +1,7 @@
 """The steps of a run: measure, predict, reduce, judge, draw. Each one is written to disk before the next begins.
 
-The steps after it work on what is read back from there. A crash while judging, a Ctrl-C or a kill loses nothing, and a
-resumed run has the same bits as one that was never interrupted.
+Later steps use the files that it wrote. A crash while judging, a Ctrl-C or a kill loses nothing, and a resumed run has
+the same bits as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import record_reads
 
 TIMINGS = ("compile_seconds", "run_seconds")
-"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
+"""Attributes of a trace that belong in the manifest: if they were in the data, no two runs would have the same bits."""
 FILES = {
     "measure": "measured.nc",
     "predict": "predicted.nc",
@@ -44,23 +44,23 @@ FILES = {
 """The file or folder that each step writes."""
 DOING = {"predict": "predicting", "reduce": "reducing", "judge": "judging", "draw": "drawing"}
 SLOW_SECONDS = 1.0
-"""What took longer to measure is made safe from a power cut at once."""
+"""Measurements that took longer than this are synced to disk at once."""
 
 
 class Steps:
-    """The steps of one run, each carried out unless its files are there already."""
+    """The steps of one run, each executed unless its files exist."""
 
     def __init__(self, setting: Setting, draft: Draft, store: Store, *, draw: bool, watcher: Watcher | None):
         self.setting, self.draft, self.store, self.draw, self.watcher = setting, draft, store, draw, watcher
         self.experiment = setting.experiment
         self.doing = "measure"
-        """The step under way."""
+        """The current step."""
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
     def take(
         self, on_progress: Callable[[Progress], None] | None, warn: Callable[[str], None] | None, keep_every: float
     ) -> StoredRun:
-        """Take the steps that are left, one after the other, and give the folder its final name."""
+        """Execute the remaining steps in order, and give the folder its final name."""
         clock = time.perf_counter()
         make_room()
         with compilation_cache():
@@ -81,7 +81,7 @@ class Steps:
         return self._finish(round(time.perf_counter() - clock, 3))
 
     def _done(self, step: str) -> bool:
-        """Whether an earlier attempt has carried out the step, and its files are intact."""
+        """Whether an earlier attempt has completed the step, and its files are intact."""
         files = (self.draft.state.get("done") or {}).get(step)
         paths = {self.draft.folder / name: sha256 for name, sha256 in (files or {}).items()}
         return files is not None and all(path.exists() and checksum(path) == sum for path, sum in paths.items())
@@ -171,7 +171,7 @@ class Steps:
 
 
 def judge(setting: Setting, reduced: Any) -> list[Claim]:
-    """The claims of a run, with their places, seeds and what is on record for them."""
+    """The claims of a run, with their places, seeds and reasons on record."""
     experiment = setting.experiment
     claims = _checked_claims(experiment.judge(reduced))
     known = setting.on_record(claims)
@@ -181,8 +181,8 @@ def judge(setting: Setting, reduced: Any) -> list[Claim]:
 
 
 def _take_timings(data: Any, method: str) -> dict[str, float]:
-    """Take the timings out of the attributes of what `method` returned; those of a tree's nodes are summed. Which loop
-    advanced an ensemble is a fact of the machine, as they are, and does not stay either."""
+    """Remove the timings from the attributes of the value of `method`; those of a tree's nodes are summed. The loop
+    that advanced an ensemble is, like them, a fact of the machine, and is removed too."""
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise TypeError(f"{method} returned {type(data).__name__}, not an xarray.Dataset or xarray.DataTree")
     timings: dict[str, float] = {}
@@ -195,7 +195,7 @@ def _take_timings(data: Any, method: str) -> dict[str, float]:
 
 
 def _checked_claims(judged: Any) -> list[Claim]:
-    """The claims that `judge` gave, where they are claims and each has an id of its own."""
+    """The claims that `judge` yielded, checked to be claims with distinct ids."""
     if not isinstance(judged, Iterable) or isinstance(judged, Claim):
         raise TypeError(f"judge returned {type(judged).__name__}, not an iterable of Claims")
     claims = list(judged)

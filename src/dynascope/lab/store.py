@@ -40,7 +40,7 @@ class Store:
             raise UsageError(f"the run store must be a folder; got the file {self.root}")
 
     def find(self, id: str, digest: str) -> StoredRun | None:
-        """The run with every file of it checked; None if there is none, or one that an earlier version wrote.
+        """The run, with all files checked; None if there is none, or if an earlier version wrote it.
 
         Args:
             id: The id of the experiment.
@@ -71,7 +71,7 @@ class Store:
         """The latest run of each experiment that is not a point of a sweep, and a line for each folder that is damaged.
 
         Args:
-            id: Only of this experiment.
+            id: Only the run of this experiment.
         """
         runs, problems = self.runs(id)
         return {run.id: run for run in runs if not run.sweep}, problems

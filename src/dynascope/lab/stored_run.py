@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # listing must not wait for them
 
 FORMAT = 2
 OBSERVED = "observed."
-"""How the ids of observations begin; their names follow."""
+"""The prefix of the ids of observations; their names follow."""
 OF_SWEEP = "sweep"
-"""The entry of the manifest that marks a run which only a sweep has asked for."""
+"""The entry of the manifest that marks a run that only a sweep has requested."""
 
 
 class OldRunError(StoreError):
-    """A run that an earlier version stored in a form that this one does not read."""
+    """A run that an earlier version stored in a form that this version does not read."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,17 @@ class StoredRun:
 
     @property
     def observed(self) -> bool:
-        """Whether it is an observation of a training that was carried out elsewhere."""
+        """Whether it is an observation of a training that was run elsewhere."""
         return self.id.startswith(OBSERVED)
 
     @property
     def recordings(self) -> str:
-        """How many recordings an observation has, in words."""
+        """The number of recordings of an observation, in words."""
         return str(self.manifest.get("recordings") or "")
 
     @property
     def sweep(self) -> bool:
-        """Whether only a sweep has asked for it."""
+        """Whether only a sweep has requested it."""
         return bool(self.manifest.get(OF_SWEEP))
 
     @cached_property

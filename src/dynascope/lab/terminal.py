@@ -64,7 +64,8 @@ VERDICT_STYLES = {"holds as printed": "green", "holds in a weaker form": "yellow
 
 
 def statement(row: ledger.Statement) -> Iterator[str | Table]:
-    """One statement of a document: its place, its words, its verdict, and the claims with their verdicts on record."""
+    """A table of one statement of a document: its place, words, verdict, and the claims with their verdicts on
+    record."""
     found, where = ledger.verdict(row), ", ".join(filter(None, (row.part, row.document)))
     yield f"[bold]{escape(row.place)}[/]  [dim]{escape(where)}[/]"
     yield escape(row.printed)
@@ -122,8 +123,8 @@ MOST_ROWS = 60
 
 
 def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
-    """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, if those are many, for each
-    claim over all points."""
+    """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, if there are too many, for
+    each claim over all points."""
     if len(rows) <= MOST_ROWS:
         table = plain_table(*map(escape, keys), "claim", "holds in", "mean measured")
         for row in rows:

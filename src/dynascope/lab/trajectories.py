@@ -1,4 +1,5 @@
-"""Trajectories as files, one each, written whole or not at all, read without unpickling; and as pictures."""
+"""Saving trajectories, each to one file that is written completely or not at all and read without unpickling; and
+drawing them."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def plot(trajectory: Trajectory, names: Sequence[str] | None) -> Figure:
 
 
 def as_html(trajectory: Trajectory) -> str:
-    """What a notebook shows: the trajectory in a line, a small curve of each number that was recorded, the trace."""
+    """The view of a notebook: the trajectory in a line, a small curve of each recorded number, the trace."""
     seconds = "{run_seconds:.3g} s, {compile_seconds:.3g} s to compile".format(**trajectory.statistics)
     rows = [
         f"<tr><td>{escape(str(name))}</td><td>{sparkline(values.values)}</td><td>{values.values[-1]:.4g}</td></tr>"
@@ -83,11 +84,11 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, or belongs to another call than `like`: other data, settings or members, or
-            a model, task, optimizer or start that moves otherwise. The rule of a file that another version of JAX
-            wrote cannot be compared, which is a warning.
+            another model, task, optimizer or start. The dynamics of a file that another version of JAX wrote cannot be
+            compared, which is a warning.
     """
     if not isinstance(like, Trajectory):
-        raise TypeError(f"like must be a Trajectory of the same call, steps=0 is enough; got {shown(like)}")
+        raise TypeError(f"like must be a Trajectory of the same call (steps=0 is enough); got {shown(like)}")
     source = _target(path)
     try:
         arrays = read_arrays(source)
@@ -140,7 +141,8 @@ def _inputs_checksum(run: Run) -> str:
 
 
 def _rule_checksum(run: Run) -> str:
-    """A checksum of how a run moves, in an ensemble its first member: the program of a step and the state at 0."""
+    """A checksum of the dynamics of a run, or of an ensemble's first member: the program of a step and the state at
+    0."""
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), dict(run.settings))
     process = run.member(**setting, **run.fixed)
     start = process.start()

@@ -1,4 +1,4 @@
-"""A user's own experiments by their ids: in the folders of `$DYNASCOPE_EXPERIMENTS`, and in installed packages.
+"""A user's own experiments by their ids, in the folders of `$DYNASCOPE_EXPERIMENTS` and in installed packages.
 
 A package names its experiments in the entry-point group `dynascope.experiments`: a module, a package of modules, or one
 class (`"mypackage.plateau:Plateau"`). Nothing is imported to find them. An experiment that cannot be used is left out,
@@ -82,7 +82,7 @@ def _entry_points(path: tuple[str, ...]) -> list[tuple[str, str, str]]:
 
 def _files(module: str) -> list[tuple[str, Path]]:
     """The source files of a module, or of all modules of a package, with their dotted names; nothing is imported, not
-    even the packages that it lies in."""
+    even the enclosing packages."""
     top, *rest = module.split(".")
     try:
         spec = find_spec(top)

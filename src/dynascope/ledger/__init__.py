@@ -1,4 +1,4 @@
-"""What the source documents assert, statement by statement, and the claims that judge it."""
+"""The statements of the source documents, one by one, and the claims that judge them."""
 
 from dynascope.ledger.statements import Statement, documents, statements
 from dynascope.ledger.verdicts import Judgment, judgments, verdict

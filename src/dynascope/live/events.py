@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 KEEP_ALIVE_SECONDS = 15.0
 MOST_EVENTS = 20_000
-"""After so many events, progress is no longer logged: pages still see how the run ends."""
+"""After this many events, progress is no longer logged; pages still receive the end of the run."""
 
 
 class Log:
@@ -40,7 +40,7 @@ class Log:
         self._tell()
 
     def close(self) -> None:
-        """End what follows the log, as the server ends."""
+        """End the streams that follow the log when the server ends."""
         self._closed = True
         self._tell()
 

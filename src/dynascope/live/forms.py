@@ -1,4 +1,5 @@
-"""The form of an experiment, made from its fields: what each takes, its slider's range, its value in each setting."""
+"""The form of an experiment, made from its fields: their types, the ranges of sliders, and the values in each
+setting."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def read_form(given: Any) -> dict[str, Any]:
     """The arguments of `Setting.parse` in the JSON that a page sent: each changed field is text, read as `--set` reads
-    it. A `UsageError` if it is not a form."""
+    it. A `UsageError` if it is not a valid form."""
     if not isinstance(given, dict) or not isinstance(given.get("id"), str):
         raise UsageError("a form has the id of an experiment")
     preset, fields = given.get("preset") or None, given.get("changes") or {}
@@ -37,7 +38,7 @@ def read_form(given: Any) -> dict[str, Any]:
 
 
 def form(kind: type[Experiment]) -> dict[str, Any]:
-    """An experiment as its page needs it: its question and notes, its fields, and their values in each setting."""
+    """The data of an experiment's page: its question and notes, its fields, and their values in each setting."""
     title = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
     reference = REFERENCES.get(kind.source.document)
     names = [*kind.presets, *(() if "full" in kind.presets else ("full",))]
@@ -60,12 +61,12 @@ def form(kind: type[Experiment]) -> dict[str, Any]:
 
 
 def _texts(kind: type[Experiment], preset: str, control: bool) -> dict[str, str]:
-    """The values of the fields in a setting, as one would type them."""
+    """The values of the fields in a setting, as typed by a user."""
     return {name: format_value(value) for name, value in fields_of(build(kind, {}, preset, control)).items()}
 
 
 def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
-    """One field: its kind of control, what it takes, and the range of its slider."""
+    """One field: its kind of control, its allowed values, and the range of its slider."""
     options, parts, nullable = _parts(field.annotation)
     found: dict[str, Any] = {
         "name": name,
@@ -86,7 +87,7 @@ def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
 
 
 def _parts(hint: Any) -> tuple[list[Any], list[Any], bool]:
-    """What a type is a choice of: literal values, other types, and whether null is one of them."""
+    """The alternatives of a type: literal values, other types, and whether null is allowed."""
     origin = get_origin(hint)
     if origin is Literal:
         return list(get_args(hint)), [], False
@@ -109,7 +110,7 @@ def _metadata(hint: Any) -> list[Any]:
 
 
 def slider(default: int | float | None, bounds: Mapping[str, Any], whole: bool) -> dict[str, Any]:
-    """A range around the default, inside the limits: a factor of ten each way, or the limits where both are near."""
+    """A range around the default, inside the limits: a factor of ten each way, or the limits if both are near."""
     low, high = (bounds.get(closed, bounds.get(strict)) for closed, strict in (("ge", "gt"), ("le", "lt")))
     if low is not None and "gt" in bounds and "ge" not in bounds and whole:
         low += 1

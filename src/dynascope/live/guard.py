@@ -1,8 +1,9 @@
-"""The server answers only its own page, on this machine, and tells nothing without the token of the printed address.
+"""The guard of the server: it answers only its own page, on this machine, and only with the token of the printed
+address.
 
 Any web page can send requests to a local port, and any domain name can resolve to this machine. So the host and the
 origin must be the server's. The page and its scripts contain nothing secret; every other request carries the token in a
-header. A cookie would not do: browsers send it to all ports of a host, thus to other servers on this machine.
+header. A cookie would not be safe: browsers send it to all ports of a host, and so to other servers on this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MOST_BYTES = 64 * 1024
 """The largest body of a request; a form has a few hundred bytes."""
 BODY_SECONDS = 10.0
-"""How long each part of a body may take."""
+"""The time that each part of a body may take."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,15 +34,16 @@ HEADERS = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
-"""Those of every answer that does not set them itself."""
+"""The headers of every response that does not set them itself."""
 
 
 class BadBody(Exception):
-    """The body of a request is larger than allowed, or does not arrive: the text and the status of the answer."""
+    """The body of a request is larger than allowed, or does not arrive; it has the text and the status of the
+    response."""
 
 
 class Guard:
-    """Refuses requests that are not from the server's own page, and sets the headers of every answer.
+    """Refuses requests that are not from the server's own page, and sets the headers of every response.
 
     Args:
         app: The application behind it.
@@ -82,7 +84,7 @@ class Guard:
             await PlainTextResponse(*problem.args)(scope, receive, answer)
 
     def refuse(self, headers: Headers, path: str) -> PlainTextResponse | None:
-        """The answer to a request that is not from the server's own page; None if it may pass."""
+        """The response to a request that is not from the server's own page; None if it may pass."""
         if headers.get("host") not in self.hosts:
             return PlainTextResponse("this server answers on 127.0.0.1 only", 421)
         if (origin := headers.get("origin")) is not None and origin.removeprefix("http://") not in self.hosts:

@@ -1,7 +1,7 @@
-"""The server of the live page: its modules, experiments, runs, sweeps, and the events of the run under way.
+"""The server of the live page: its modules, experiments, runs, sweeps, and the events of the current run.
 
-It listens on the loopback interface only. Reading files and loading experiments is done in a thread, so that the page
-always answers.
+It listens on the loopback interface only. Files are read and experiments loaded in a thread, so the page always
+responds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dynascope.live.views import drawn_variables
 ASSETS = files("dynascope.live") / "assets"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The policy for an SVG that is opened by itself: it runs nothing."""
+"""The policy for an SVG that is opened by itself: no scripts run."""
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
@@ -78,7 +78,7 @@ def app(store: Store, *, token: str, port: int, on_use: Callable[[], object] = l
 
 
 def answers(handler: Handler) -> Handler:
-    """The handler with the lab's errors as answers: one line, and one for each wrong field."""
+    """The handler, with the lab's errors as responses: one line, and one for each invalid field."""
 
     async def answered(request: HttpRequest) -> Response:
         try:
@@ -96,7 +96,7 @@ def answers(handler: Handler) -> Handler:
 
 
 def reads(handler: Callable[[HttpRequest], object]) -> Handler:
-    """A handler that reads files, in a thread. A value that is not a response yet is sent as JSON."""
+    """A handler that reads files, in a thread. A value that is not a response is sent as JSON."""
 
     async def read(request: HttpRequest) -> Response:
         found = await run_sync(handler, request)
@@ -106,7 +106,7 @@ def reads(handler: Callable[[HttpRequest], object]) -> Handler:
 
 
 def plain(value: object) -> JSONResponse:
-    """Any value as JSON, with what is not finite as words."""
+    """Any value as JSON, with infinities and NaN as words."""
     return JSONResponse(plain_json(value))
 
 
@@ -119,7 +119,7 @@ class Live:
 
     @property
     def session(self) -> Session:
-        if self._session is None:  # made on the event loop, which its locks belong to
+        if self._session is None:  # created on the event loop, to which its locks belong
             self._session = Session(str(self.store.root.resolve()))
         return self._session
 
@@ -164,7 +164,7 @@ class Live:
         return plain({"number": await self.session.run(setting, facts)})
 
     async def _setting(self, given: Any) -> Setting:
-        """The setting that a page asks for, which checks all of it."""
+        """The setting that a page requests; parsing checks all of it."""
         form = read_form(given)
         form["experiment"] = await run_sync(experiment, form["experiment"])
         return await run_sync(lambda: Setting.parse(**form))
@@ -263,7 +263,7 @@ def experiment(id: str) -> type[Experiment]:
 
 @cache
 def _leave_devices() -> None:
-    """An experiment's module may make arrays; the accelerator is the worker's."""
+    """Keep this process off the accelerator, which belongs to the worker: an experiment's module may make arrays."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")

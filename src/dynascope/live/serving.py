@@ -1,4 +1,4 @@
-"""Serve the live page until Ctrl-C or a signal ends it, and hand its address to the browser."""
+"""Serving of the live page until Ctrl-C or a signal, and passing its address to the browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dynascope.lab.store import Store
 from dynascope.live.server import app
 
 HEADER_SECONDS = 10.0
-"""How long a connection may take to send the headers of a request."""
+"""The time that a connection may take to send the headers of a request."""
 
 
 def serve(
@@ -53,9 +53,9 @@ def serve(
 
 @contextmanager
 def _leading_page(address: str) -> Iterator[Path]:
-    """A file that leads a browser to the address, which only this user can read.
+    """A file that redirects a browser to the address and is readable only by this user.
 
-    All users of a machine can see the command line of a browser, which therefore must not contain the token.
+    All users of a machine can see the command line of a browser, so it must not contain the token.
     """
     with TemporaryDirectory(prefix="dynascope-live-") as folder:  # its mode is 0700
         page = Path(folder) / "open.html"
@@ -65,9 +65,9 @@ def _leading_page(address: str) -> Iterator[Path]:
 
 
 class _Server(uvicorn.Server):
-    """A server that closes its session first, since it waits for the streams of events to end, and returns at the end.
+    """A server that first closes its session, so that the streams of events end, and then returns.
 
-    Uvicorn raises the signal again that ended it. SIGTERM would end the process at once, and leave semaphores behind.
+    Uvicorn re-raises the signal that ended it; SIGTERM would end the process at once and leave semaphores behind.
     """
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

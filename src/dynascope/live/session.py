@@ -18,7 +18,7 @@ from dynascope.live.events import Log
 from dynascope.live.worker import work
 
 STOP_SECONDS = 3.0
-"""How long a run has to stop by itself: then its process is ended. Its checkpoints and finished steps stay."""
+"""The time that a run has to stop by itself before its process is ended. Its checkpoints and finished steps stay."""
 LOST = "The worker process died ({why}). Run it again to continue from the last checkpoint."
 
 
@@ -38,12 +38,12 @@ class Session:
         self._ended.set()
 
     def start(self) -> None:
-        """Start the worker, so that it is warm when the first run is asked for."""
+        """Start the worker, so that it is warm when the first run is requested."""
         if self._worker is None:
             self._worker = _Worker(self._context, asyncio.get_running_loop(), self._heard, self._lost)
 
     async def run(self, setting: Setting, facts: dict[str, Any]) -> int:
-        """Begin a run, after stopping the one under way; its number. `facts` are what pages are told of it."""
+        """Stop the current run, begin another one, and return its number. `facts` are sent to pages."""
         async with self._turn:
             await self._stop()
             self.start()
@@ -58,18 +58,18 @@ class Session:
             return self._number
 
     async def stop(self) -> None:
-        """Stop the run under way, if there is one."""
+        """Stop the current run, if there is one."""
         async with self._turn:
             await self._stop()
 
     def pause(self) -> None:
-        """Let the run wait."""
+        """Pause the run."""
         if self._worker and self.busy:
             self.paused = True
             self._worker.going.clear()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the run."""
         if self._worker:
             self.paused = False
             self._worker.going.set()
@@ -102,7 +102,7 @@ class Session:
                 self.log.add(number, kind, text)
 
     def _lost(self, worker: _Worker, why: str) -> None:
-        """The worker died by itself: another one takes its place."""
+        """Replace a worker that died by itself."""
         if worker is not self._worker:
             return
         self._worker = None
@@ -124,7 +124,7 @@ class _Worker:
         self.going = context.Event()
         self.going.set()
         self.process = context.Process(target=work, args=(theirs, self.going), name="dynascope-live", daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until it has said what an interrupt does
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until it has installed its handler
         try:
             self.process.start()
         finally:
@@ -133,7 +133,7 @@ class _Worker:
         threading.Thread(target=self._listen, args=(loop, heard, lost), daemon=True).start()
 
     def ask(self, number: int, setting: Setting, root: str) -> None:
-        with suppress(OSError):  # it has just died, as the listening thread will say
+        with suppress(OSError):  # it has just died, as the listening thread will report
             self.pipe.send((number, pickle.dumps(setting), root))
 
     def interrupt(self) -> None:

@@ -1,4 +1,4 @@
-"""The store as the page reads it: experiments with their last verdicts, runs, one run, its files.
+"""The store for the page: experiments with their last verdicts, runs, one run, its files.
 
 A run is named by its id and digest. Both are looked up among the existing folders, never joined to a path as received,
 and only the files that its manifest lists can be read.
@@ -24,7 +24,7 @@ TRACES = ("measured", "predicted", "reduced")
 
 
 class NotThere(StoreError):
-    """The store has nothing of this name."""
+    """The store has no entry of this name."""
 
 
 def experiments(store: Store) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def opened(store: Store, id: str, digest: str) -> StoredRun:
 
 
 def describe(run: StoredRun) -> dict[str, Any]:
-    """A run as its page shows it."""
+    """A run in the form that its page shows."""
     return {
         "id": run.id,
         "digest": run.digest,
@@ -83,7 +83,7 @@ def describe(run: StoredRun) -> dict[str, Any]:
 
 
 def claim_row(claim: Claim) -> dict[str, Any]:
-    """A claim for a reader: its numbers as text, its sentences as HTML."""
+    """A claim for display: its numbers as text, its sentences as HTML."""
     row = claim.model_dump(mode="json")
     sentences = ("statement", "known", "printed", "post_hoc")
     texts = {name: format_value(row[name]) for name in ("measured", "expected")}

@@ -73,14 +73,14 @@ def maps(store: Store, id: str, digest: str) -> dict[str, Any]:
 
 
 def _nested(values: xr.DataArray, keys: Sequence[str]) -> list[Any]:
-    """Lists inside lists, a level for each key; null if there is no number."""
+    """Nested lists, one level for each key; null if there is no number."""
     found = values.transpose(*keys).values.astype(object)
     found[~np.isfinite(values.transpose(*keys).values)] = None
     return found.tolist()
 
 
 def run_at(store: Store, id: str, digest: str, place: Sequence[int], seed: int) -> StoredRun:
-    """The run of a cell: the point at these places along the keys."""
+    """The run of a cell, the point at these indices along the keys."""
     from dynascope.lab.setting import Setting
 
     page = _page(store, id, digest)

@@ -1,8 +1,8 @@
-"""How a trace is drawn: the same for one that is being recorded and for one that is stored.
+"""Layouts of traces for drawing, the same for a trace in progress and a stored one.
 
 A variable is drawn against its clock, the dimension `step` or `time` (or a probe's own, `<probe>_step`). The dimensions
 before the clock are members, those after it are its own. It is a curve, a path in the plane, a profile or a picture at
-the clock. Long traces are thinned: a screen has no more points.
+the clock. Long traces are thinned to the resolution of a screen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLORS = ("rgb", "channel", "color")
 
 @dataclass(frozen=True)
 class Layout:
-    """A variable along its clock: members, own dimensions, and which part of it is drawn."""
+    """A variable along its clock: members, own dimensions, and the part that is drawn."""
 
     name: str
     axis: str
@@ -88,7 +88,7 @@ class Layout:
         return spread(len(self.times), min(MOST_ROWS, most))
 
     def header(self) -> dict[str, Any]:
-        """Everything but the values, as it is sent to the page."""
+        """Everything but the values, in the form that is sent to the page."""
         places = np.unravel_index(self.members, tuple(map(len, self.labels.values()))) if self.labels else ()
         named = dict(zip(self.labels, places, strict=True))
         color = next((dim for dim in self.labels if dim not in SAMPLES), next(iter(self.labels), None))
@@ -135,7 +135,7 @@ def encode(values: np.ndarray) -> str:
 
 
 def recorded_layouts(what: Schema) -> dict[str, Layout]:
-    """The layouts of the variables that a run is going to record."""
+    """The layouts of the variables that a run will record."""
     found = {name: _of_recorded(name, variable, what) for name, variable in what.variables.items()}
     return {name: layout for name, layout in found.items() if drawable(layout)}
 

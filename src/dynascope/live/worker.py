@@ -1,7 +1,7 @@
-"""The process that carries runs out: it keeps JAX and what was compiled, and tells what happens as it happens.
+"""The process that executes runs: it keeps JAX and compiled programs, and reports events as they happen.
 
-A run that is to stop is interrupted as by Ctrl-C, so that it keeps a checkpoint. One that is paused waits between two
-slices of its loop. The process ends with the server's.
+To stop a run, the process interrupts it as by Ctrl-C, so that it keeps a checkpoint. A paused run waits between two
+slices of its loop. The process ends with that of the server.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 Tell = Callable[..., None]
 GRACE_SECONDS = 10.0
-"""How long a run has to keep its checkpoint after the server has gone."""
+"""The time that a run has to keep its checkpoint after the server is gone."""
 
 
 def work(pipe: Connection, going: Any) -> None:
-    """What the process does: it takes requests from the pipe, and sends (number of the run, kind of event, JSON).
+    """The main function of the process: it takes requests from the pipe, and sends (number of the run, kind of event,
+    JSON).
 
     `going` is an event between the processes; while it is not set, runs wait.
     """
@@ -45,7 +46,7 @@ def work(pipe: Connection, going: Any) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(busy,), daemon=True).start()
     os.environ.setdefault("MPLBACKEND", "Agg")
-    import dynascope.lab.execute  # noqa: F401  what a run needs takes seconds to import: before the first one is asked for
+    import dynascope.lab.execute  # noqa: F401  the imports of a run take seconds: done before the first request
 
     told: SimpleQueue[tuple[int, str, Mapping[str, Any]]] = SimpleQueue()
     threading.Thread(target=_send, args=(pipe, told), daemon=True).start()
@@ -60,7 +61,7 @@ def work(pipe: Connection, going: Any) -> None:
             busy.set()
             ended = _execute(setting, root, lambda kind, n=number, **facts: told.put((n, kind, facts)), going)
         except KeyboardInterrupt:
-            ended = {"how": "stopped", "message": "Stopped. Run the same setting again to go on from here."}
+            ended = {"how": "stopped", "message": "Stopped. Run the same setting again to continue from here."}
         finally:
             busy.clear()
             told.put((number, "ended", ended or {"how": "failed", "message": "The run ended without a result."}))
@@ -77,7 +78,7 @@ def _execute(sent: bytes, root: str, tell: Tell, going: Any) -> dict[str, Any]:
         tell("progress", **facts)
         if not going.is_set():
             tell("paused")
-            while not going.wait(0.2):  # short waits, which an interrupt ends
+            while not going.wait(0.2):  # short waits, so that an interrupt ends them
                 pass
             tell("resumed")
 
@@ -104,7 +105,7 @@ def _watcher(tell: Tell) -> Watcher:
     from dynascope.live.views import drawn_variables, recorded_layouts
 
     class Teller(Watcher):
-        """Tells of records as they are made, and of each step when it is done."""
+        """Reports records as they are made, and each step when it is done."""
 
         def __init__(self) -> None:
             self.part = 0
@@ -149,12 +150,12 @@ def _send(pipe: Connection, told: SimpleQueue[tuple[int, str, Mapping[str, Any]]
             facts = {**facts, "rows": rows}
         try:
             pipe.send((number, kind, json.dumps(plain_json(dict(facts)), default=str)))
-        except OSError:  # the server has gone
+        except OSError:  # the server is gone
             return
 
 
 def _end_with_parent(busy: threading.Event) -> None:
-    """A server that is killed cannot end its worker, which notices it itself: the run keeps a checkpoint first."""
+    """End the worker when the server is gone: a killed server cannot do it. The run keeps a checkpoint first."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Pretrained language models: next-token probabilities, and what truncating a matrix of one layer does to them."""
+"""Pretrained language models: next-token probabilities, and the effect of truncating a matrix of one layer."""
 
 from dynascope.lm.extra import missing_extra as missing_extra
 from dynascope.lm.language_model import LanguageModel as LanguageModel

@@ -1,4 +1,4 @@
-"""The packages that pretrained language models need beside dynascope: those of its extra `lm`."""
+"""The additional packages that pretrained language models need: those of the extra `lm`."""
 
 from __future__ import annotations
 

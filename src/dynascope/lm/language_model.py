@@ -23,7 +23,7 @@ class LanguageModel:
 
     `matrices` are the names of the matrices of a layer: "in" and "out" of the feed-forward layer, "gate" and "up" if it
     has them, "q", "k", "v" and "o" of attention (see `dynascope.lm.layouts`). The model is put into evaluation mode; no
-    method changes its weights for good.
+    method changes its weights permanently.
 
     Args:
         model: The model of `transformers`.
@@ -98,8 +98,8 @@ class LanguageModel:
         """Truncate a matrix of a layer to a lower rank inside a `with`.
 
         Biases stay. The truncated matrix is a new tensor: weights that are tied to the old one stay as they are, and at
-        the end, also after an exception, the old tensor is in its place again. Singular vectors are found in float64,
-        once for each matrix.
+        the end, also after an exception, the old tensor is restored. Singular vectors are found in float64, once for
+        each matrix.
 
         Args:
             layer: The layer, from 1.
@@ -161,7 +161,7 @@ class LanguageModel:
         return list(self.tokenizer(_string("text", text))["input_ids"])
 
     def batches(self, prompts: Sequence[str], batch: int = 32) -> Iterator[tuple[list[int], Any]]:
-        """The numbers of some prompts and their tokens (b, length), by their length, so that none is padded.
+        """The indices of prompts of equal length and their tokens (b, length), so that none is padded.
 
         Args:
             prompts: The prompts.

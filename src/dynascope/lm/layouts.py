@@ -1,4 +1,4 @@
-"""Where the matrices of a layer are in models of the `transformers` library.
+"""The places of the matrices of a layer in models of the `transformers` library.
 
 | architecture | feed-forward | attention |
 |---|---|---|
@@ -7,8 +7,9 @@
 | Phi-3 | `gate_up_proj` holds gate, then up; `down_proj` | `qkv_proj` holds q, k and v one after another |
 | Llama | `gate_proj`, `up_proj`, `down_proj` | `q_proj`, `k_proj`, `v_proj`, `o_proj` |
 
-Matrices are (out, in) here, however they are stored. "in" is what a feed-forward layer reads: one matrix in GPT-2,
-GPT-NeoX and Phi-3 (there gate and up together), two in Llama, each cut by itself. "out" is what it writes.
+Matrices are (out, in) here, however they are stored. "in" is the input matrix of a feed-forward layer: one matrix in
+GPT-2, GPT-NeoX and Phi-3 (there gate and up together), two in Llama, each truncated by itself. "out" is its output
+matrix.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """An architecture: where its layers are, and the places of their matrices by name."""
+    """An architecture: the place of its layers, and those of their matrices by name."""
 
     name: str
     layers: str

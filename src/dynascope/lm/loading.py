@@ -34,7 +34,7 @@ def load_lm(
         revision: The revision on the hub (Pythia's are "step0" to "step143000").
         dtype: "float32", "bfloat16" or "float16".
         device: A device of PyTorch. Default: a GPU if there is one.
-        offline: Whether the hub must not be asked.
+        offline: Whether to make no requests to the hub.
     """
     if not isinstance(name, str | Path) or not str(name).strip():
         raise TypeError(f"name must be a model, a folder or a file; got {checks.shown(name)}")
@@ -65,7 +65,7 @@ def load_lm(
 
 
 def missing_model(name: str, *, field: str = "name") -> str:
-    """A line on what to install or fetch for `load_lm(name)`; "" if nothing is known to be missing.
+    """A line that says what to install or fetch for `load_lm(name)`; "" if nothing is known to be missing.
 
     Args:
         name: The model.
@@ -111,7 +111,7 @@ def _place(name: str | Path, field: str = "name") -> tuple[str, dict[str, Any]]:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the progress bars and the advice of transformers."""
+    """Turn off the progress bars and the advice of transformers inside a `with`."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()

@@ -28,7 +28,7 @@ def truncation_table(
 ) -> xr.Dataset:
     """Probabilities of words after prompts, of the model with one matrix of one layer truncated to one rank.
 
-    The layers below the truncated one are not computed again.
+    The layers below the truncated one are computed once.
 
     Args:
         model: The model.
@@ -155,7 +155,7 @@ def _picked(model: LanguageModel, ids: Any, tokens: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def _outputs(model: LanguageModel) -> Iterator[list[Any]]:
-    """Collects what each layer returns inside the `with`."""
+    """Collect the output of each layer inside the `with`."""
     found: list[Any] = []
     hooks = [block.register_forward_hook(lambda *call: found.append(call[2])) for block in model.blocks]
     try:
@@ -167,7 +167,7 @@ def _outputs(model: LanguageModel) -> Iterator[list[Any]]:
 
 @contextmanager
 def _skipping(model: LanguageModel, layer: int, outputs: list[Any]) -> Iterator[None]:
-    """Inside the `with`, the layers below `layer` return at once what the last of them returned."""
+    """Inside the `with`, make the layers below `layer` return at once the stored output of the last of them."""
     below = list(model.blocks)[: layer - 1]
     try:
         for block in below:

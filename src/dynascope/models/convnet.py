@@ -101,7 +101,7 @@ class ConvNet(eqx.Module):
         key: Key of the weights.
         out: Number of outputs.
         window: Side of the convolutions, in pixels.
-        pools: How often 2 x 2 average pooling follows each convolution. Default: never.
+        pools: Number of 2 x 2 average poolings after each convolution. Default: none.
         activation: The activation.
         parameterization: "ntk" (normal weights, each map divided by sqrt(fan-in)) or "standard" (the frameworks').
         bias: Whether the maps have biases.

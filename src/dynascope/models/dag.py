@@ -230,7 +230,7 @@ class DAG(eqx.Module):
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
 
     def edge_marks(self) -> list[Array]:
-        """Which entries are edges, for each array of weights in their order."""
+        """Marks of the entries that are edges, for each array of weights in their order."""
         if self.shared is not None:
             return [jnp.ones(self.shared.shape, bool)]
         return [

@@ -16,7 +16,8 @@ LARGEST_TABLE = 2**22
 
 
 class FeaturedGraph(eqx.Module):
-    """The input of message passing: node features, neighbors, and which nodes the first layer cannot tell apart.
+    """The input of message passing: node features, neighbors, and the classes of nodes that the first layer cannot tell
+    apart.
 
     The first layer of a network such as `GIN` sees a node's own features and their sum over its neighbors. Few of these
     pairs are distinct if features are colors or classes, so that layer is computed once for each of them. All later
@@ -31,15 +32,15 @@ class FeaturedGraph(eqx.Module):
     receivers: Int[Array, " entries"]
     """Sorted."""
     table: Int[Array, "nodes most"]
-    """The neighbors of each node; the number of nodes, which is no node, after the last."""
+    """The neighbors of each node; padded after the last with the number of nodes, which is not a node."""
     kind: Int[Array, " nodes"]
-    """Which pair of own features and sum each node has."""
+    """The kind of each node: the index of its pair of own features and sum."""
     own: Float[Array, "kinds features"]
     sums: Float[Array, "kinds features"]
     """The sum of the features over the neighbors, for each kind."""
     counts: Float[Array, "nodes kinds"] | None
-    """How many neighbors of each kind a node has, if that is a small table: a sum over neighbors of what each kind
-    has is then one matrix product."""
+    """The number of neighbors of each kind of a node, if that is a small table: a sum over neighbors of values by kind
+    is then one matrix product."""
 
     def __init__(self, graph: Graph) -> None:
         if not isinstance(graph, Graph) or graph.features is None or graph.nodes < 1:

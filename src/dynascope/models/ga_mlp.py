@@ -2,7 +2,7 @@
 
 Z = rho([w_1(A) X, ..., w_K(A) X]) (Chen, Chen, Villar and Bruna, On Graph Neural Networks versus Graph-Augmented MLPs,
 2021). The propagated features depend on no parameter, so they are computed once, before training. This file has rho,
-which learns. The named models are pairs of operators and a rho: `sgc`, `gfnn`, `gfn` and `SIGN` say which.
+which learns. The named models are pairs of operators and a rho: `sgc`, `gfnn`, `gfn` and `SIGN` describe theirs.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class GIN(eqx.Module):
             if wanted is None:
                 seen.append(h if nodes is None else h[nodes])
             else:
-                h = jnp.where((wanted < graph.nodes)[:, None], h, 0)  # what is no node stays 0
+                h = jnp.where((wanted < graph.nodes)[:, None], h, 0)  # padding stays 0
                 seen.append(h[: len(seen[0])])
         return seen[-1] if self.head is None else per_node(self.head, jnp.concatenate(seen, axis=1))
 
@@ -93,7 +93,7 @@ def receptive_fields(graph: FeaturedGraph, nodes: Array | None, depth: int) -> l
 
 
 def _own_and_total(graph: FeaturedGraph, h: Array, at: Any, wanted: Array | None) -> tuple[Array, Array]:
-    """A layer's input where its output is wanted, and the sum over the neighbors. The rows of h are kinds of nodes, all
+    """A layer's input at the nodes of its output, and the sum over the neighbors. The rows of h are kinds of nodes, all
     nodes (`at` is None), or those of a field."""
     if isinstance(at, str) and graph.counts is not None:
         if wanted is None:
@@ -118,5 +118,5 @@ def _own_and_total(graph: FeaturedGraph, h: Array, at: Any, wanted: Array | None
 
 
 def _kinds(graph: FeaturedGraph, nodes: Array) -> Array:
-    """The kinds of nodes; beyond the last for what is no node."""
+    """The kinds of nodes; beyond the last for padding."""
     return graph.kind.at[nodes].get(mode="fill", fill_value=len(graph.own))

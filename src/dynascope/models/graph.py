@@ -27,7 +27,7 @@ class Graph:
     target: Int[np.ndarray, " e"]
     """The vertex at which it ends."""
     parameter: Int[np.ndarray, " e"]
-    """Which weight an edge carries; edges with the same number share it."""
+    """The number of the weight that an edge carries; edges with the same number share it."""
     skip: Int[np.ndarray, " v"]
     """The vertex whose output is added to each vertex's own, untrained; -1 if there is none."""
 
@@ -137,7 +137,7 @@ class Graph:
         return int(past.min())
 
     def ancestors(self, vertex: int) -> Bool[np.ndarray, " v"]:
-        """Which vertices have a path to one, including itself.
+        """Marks of the vertices with a path to one, including itself.
 
         Args:
             vertex: The vertex.

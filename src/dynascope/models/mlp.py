@@ -19,11 +19,11 @@ Tap = Callable[..., Array]
 """`tap(outputs, inputs, *, scale: float, bias: bool, windows: Callable | None) -> outputs`: a hook at affine maps.
 
 A model may have `tap_maps(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) calls
-`tap(z, a, scale=..., bias=..., windows=...)` and continues with what it returns. Features lie on the last axis of z and
-a; axes before it are positions at which the same W acts (of an image, of a sequence). A convolution acts on windows of
-its input: it passes the whole image as a, and in `windows` the function that extracts them. All parameters of the model
-must belong to such maps, each used once. Derivatives with respect to the parameters then follow from a and the
-derivative with respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
+`tap(z, a, scale=..., bias=..., windows=...)` and continues with the value that it returns. Features lie on the last
+axis of z and a; axes before it are positions at which the same W acts (of an image, of a sequence). A convolution acts
+on windows of its input: it passes the whole image as a, and in `windows` the function that extracts them. All
+parameters of the model must belong to such maps, each used once. Derivatives with respect to the parameters then follow
+from a and the derivative with respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
 """
 
 

@@ -53,7 +53,7 @@ class OneLayerRecall(eqx.Module):
         return jnp.concatenate([now, jnp.pad(now[:-1], ((1, 0), (0, 0)))], axis=1)
 
     def attention(self, tokens: Int[Array, " length"]) -> Float[Array, " length"]:
-        """How much the last position attends to each.
+        """The attention of the last position to each position.
 
         Args:
             tokens: The sequence, (length,).

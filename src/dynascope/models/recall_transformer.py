@@ -58,7 +58,7 @@ class RecallBlock(eqx.Module):
     """The factor of the scores."""
 
     def attention(self, x: Rows) -> Float[Array, "tokens tokens"]:
-        """How much each position (first axis) attends to those up to it."""
+        """The attention of each position (first axis) to those up to it."""
         wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
         keys = x @ self.score.T.astype(x.dtype)
         logits = self.scale * jnp.einsum("td,sd->ts", x, keys, preferred_element_type=wide)
@@ -166,7 +166,7 @@ class RecallTransformer(eqx.Module):
         return jnp.einsum("td,vd->tv", last, self.readout.astype(last.dtype), preferred_element_type=wide)
 
     def attention(self, tokens: Int[Array, " tokens"]) -> Float[Array, "layer tokens tokens"]:
-        """How much each position attends to each, in every layer.
+        """The attention of each position to each, in every layer.
 
         Args:
             tokens: The sequence, (tokens,).

@@ -30,7 +30,7 @@ class SpectralGNN(eqx.Module):
         out: Number of logits at each node.
         key: Key of the weights.
         width: Number of channels, even.
-        power_graph: Use min(A^2, 1) in the place of A^2.
+        power_graph: Use min(A^2, 1) instead of A^2.
     """
 
     first: Layer

@@ -25,7 +25,7 @@ STANDARD = 0.02
 
 
 def check_init(init: str, scale: Scale) -> None:
-    """Refuse an unknown initialization, and a scale from which nothing can be learned."""
+    """Refuse an unknown initialization, and a scale from which training cannot start."""
     checks.one_of("init", init, get_args(Init))
     checks.real("scale", scale, above=0)
 
@@ -209,8 +209,8 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows dim"]) -> Float[Array, "*rows dim"]:
         wide = x.astype(self.gain.dtype)
-        # Both moments in one pass, which a GPU fuses. One coordinate is subtracted first, so that no digits are lost
-        # where the mean is large; neither the result nor its derivatives depend on it.
+        # Both moments in one pass, which a GPU fuses. One coordinate is subtracted first, so that no digits are lost if
+        # the mean is large; neither the result nor its derivatives depend on it.
         near = wide - lax.stop_gradient(wide[..., :1])
         mean = near.mean(axis=-1, keepdims=True)
         variance = jnp.mean(near**2, axis=-1, keepdims=True) - mean**2

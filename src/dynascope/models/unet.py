@@ -138,7 +138,8 @@ def waves(time: Float[Array, ""], count: int = WAVES) -> Float[Array, " count"]:
 def levels(
     shape: tuple[int, int, int], channels: Sequence[int], blocks: int, groups: int, heads: int
 ) -> tuple[int, ...]:
-    """The channels of each level, where images can be halved so often and groups and heads divide them."""
+    """The channels of each level, checked to be divisible by groups and heads, with images that can be halved between
+    levels."""
     if not isinstance(channels, tuple | list) or not channels:
         raise ValueError(f"channels must have one entry for each level; got {checks.shown(channels)}")
     widths = tuple(checks.whole("each of channels", each, at_least=1, at_most=2**31 - 1) for each in channels)

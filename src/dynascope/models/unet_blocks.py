@@ -1,4 +1,4 @@
-"""What a U-Net is made of: residual blocks, attention, and the way down and up again."""
+"""The parts of a U-Net: residual blocks, attention, and the way down and up again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dynascope.models.unet_layers import Conv, Doubled, Draws, Embedding, GroupN
 
 class Residual(eqx.Module):
     """x + conv(dropout(gelu(norm(conv(gelu(norm(x))) + vectors)))), where each of the vectors is embedded and added to
-    all pixels, and the last convolution is zero at first. A 1 x 1 convolution of x stands for x where the number of
-    channels changes."""
+    all pixels, and the last convolution is zero at first. If the number of channels changes, a 1 x 1 convolution of x
+    replaces x."""
 
     norms: tuple[GroupNorm, GroupNorm]
     first: Conv
@@ -47,8 +47,8 @@ class Residual(eqx.Module):
 
 class Backbone(eqx.Module):
     """Residual blocks at every level on the way down and up, images halved or doubled in between, and at the lowest
-    level a block, attention and a block. What leaves a level on the way down is concatenated to what enters it on the
-    way up.
+    level a block, attention and a block. The output of a level on the way down is concatenated to its input on the way
+    up.
 
     `vectors` are the sizes of the vectors that enter every block, and `entering` that of one that is added to each
     halved image instead (none: 0).

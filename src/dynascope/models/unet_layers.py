@@ -42,8 +42,8 @@ class Draws:
 
 
 def draw_at_once(make: Callable[[Draws], Module], key: PRNGKeyArray, scale: float = 1.0) -> Module:
-    """What `make` returns, with all its random parameters from one draw: compiling a draw for every shape of a U-Net
-    takes far longer than everything else about it."""
+    """The value of `make`, with all its random parameters from one draw: compiling one draw per shape of a U-Net would
+    take far longer than everything else."""
     counted = Draws(None, scale)
     make(counted)
     numbers = jax.random.uniform(key, (counted.taken,), jnp.float32, -1, 1)

@@ -36,7 +36,7 @@ class ViT(eqx.Module):
         pool: The classifier reads an extra token ("cls") or the mean over patches ("mean").
         pre_norm: Layer norm at the input of each part of a block; otherwise after each sum.
         init: "framework", "normal" or "ntk"; see `Transformer`.
-        scale: Factor of the initial attention, networks and classifier; not of what makes the tokens.
+        scale: Factor of the initial attention, networks and classifier, but not of the embedding of patches.
         bias: Whether the networks and the attention's output have biases.
         compute: "bfloat16" for matrix products in that precision; see `Transformer`.
     """

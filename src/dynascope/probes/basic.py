@@ -1,5 +1,5 @@
-"""Probes of the model itself and of its optimizer: loss, outputs, the Jacobian and the alignment of that, how far it
-has moved, the learning rate in force, the rows of the next step."""
+"""Probes of the model and its optimizer: loss, outputs, the Jacobian and its alignment, the distance from the start,
+the current learning rate, the rows of the next step."""
 
 from __future__ import annotations
 

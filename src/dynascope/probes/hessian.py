@@ -29,7 +29,7 @@ from dynascope.geometry.spectral_density import check_quadrature, spectral_densi
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 SMALL = 32
-"""Up to this many parameters it is as cheap to diagonalize the whole Hessian at every recording."""
+"""Up to this many parameters, diagonalizing the whole Hessian at every recording costs no more than a search."""
 
 
 def sharpness(

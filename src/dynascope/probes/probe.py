@@ -38,14 +38,14 @@ class Snapshot:
     optimizer: PyTree = None
     """The state of a descent's optimizer after the last step; None if there is no optimizer."""
     batch: Callable[[], Batch] = _no_batch
-    """The batch of the next step, drawn when it is called."""
+    """Draws the batch of the next step when called."""
     data: PyTree = None
     """The data that the objective is evaluated on, one row for each example; None if there is none."""
     loss_on: Callable[[PyTree, PyTree], Array] | None = None
     """`loss_on(model, rows)`: the loss on some rows of the data; None if the loss takes no data."""
 
     def loss(self, model: PyTree = None) -> Array:
-        """The objective on all the data.
+        """Evaluate the objective on all the data.
 
         Args:
             model: The model to evaluate. Default: that of the snapshot.
@@ -57,14 +57,14 @@ class Snapshot:
 
 
 Value = Array | Mapping[str, Array]
-"""What a probe returns: an array, or several by name."""
+"""The return value of a probe: an array, or several by name."""
 Memory = TypeVar("Memory")
-"""What a probe carries from one recording to the next."""
+"""The state that a probe carries from one recording to the next."""
 Dims = tuple[str, ...]
 Coords = Mapping[str, Sequence[Any] | np.ndarray]
 Names = Mapping[str, Dims]
 Every = int | Sequence[int] | np.ndarray | None
-"""A cadence: every so many steps, or exactly these steps; None follows the run's."""
+"""A cadence: a number of steps, or exactly these steps; None follows the run's."""
 
 
 def _no_state(snapshot: Any) -> Any:
@@ -84,7 +84,7 @@ class Probe(Generic[Memory]):
     coords: Coords | Callable[[Any], Coords] = field(default_factory=dict)
     """Labels along those dimensions; a function of the snapshot, if they are known from the model only."""
     every: Every = None
-    """The cadence: every so many steps, or exactly the listed steps. None follows the run's."""
+    """The cadence: a number of steps, or exactly the listed steps. None follows the run's."""
     initial_state: Callable[[Any], Memory] = _no_state
     """Makes the state at the start of the run: for a search that continues from the last recording, or to keep the
     first model."""
@@ -108,7 +108,7 @@ def _check_cadence(every: Every) -> None:
     elif len(steps := checks.array("every", every, ndim=1)) != len(
         {checks.whole("every", s, at_least=0) for s in steps}
     ):
-        raise ValueError(f"every must not name a step twice; got {checks.shown(every)}")
+        raise ValueError(f"every must list distinct steps; got {checks.shown(every)}")
 
 
 def probe(

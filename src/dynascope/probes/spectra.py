@@ -53,7 +53,7 @@ def perturbation_spectrum(
         dims: Names of the axes before the last two, and of the 2k singular values.
         null: A key; if given, every factor's change is replaced by noise of the same Frobenius norm, as a null
             hypothesis.
-        noisy: Whether to do so; may be traced.
+        noisy: Whether to replace the changes by noise; may be traced.
 
     Returns:
         A probe with the dimensions `dims`.

@@ -34,7 +34,7 @@ def truncations(
         ranks: The ranks. 0 removes a matrix; the smaller side or more leaves its bits as they are.
         measure: From a model to an array, or to several by name, each of which becomes an entry of the trace.
         every: The cadence, in steps; see `Probe`.
-        dims: Names of the axes of what `measure` returns.
+        dims: Names of the axes of the value of `measure`.
 
     Returns:
         A probe with the dimensions (weight, rank), then `dims`.

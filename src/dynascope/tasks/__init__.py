@@ -1,4 +1,4 @@
-"""Tasks: a data-generating process, its loss, and the points at which we look."""
+"""Tasks: a data-generating process, its loss, and its test points."""
 
 from dynascope.tasks import (
     arithmetic as arithmetic,

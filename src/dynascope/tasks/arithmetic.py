@@ -112,7 +112,7 @@ def answer_in(text: str) -> float | None:
 
 
 def make_problems(count: int, *, seed: int = 0) -> list[Problem]:
-    """Problems with random numbers, simple and of one step or two, for a look at how a model does.
+    """Problems with random numbers, in one or two simple steps, for a first look at a model.
 
     Args:
         count: Number of problems.

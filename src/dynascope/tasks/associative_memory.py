@@ -20,7 +20,7 @@ Share = float | Float[Array, ""]
 
 
 class AssociativeMemory(PopulationTask):
-    """A matrix that recalls an output for every input, among noise.
+    """The task of a matrix that recalls an output for every input, with noise.
 
     The model is the matrix W (d, d) itself; the loss is the mean over the inputs of the expected cross-entropy.
     """

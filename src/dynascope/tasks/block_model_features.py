@@ -26,7 +26,7 @@ Operator = Literal["A", "H", "A1"]
 CHUNK = 64
 """Graphs that are propagated together: their features stay in the cache."""
 PLACES = (2, 3, 4, 6, 9)
-"""Places for neighbors in the blocks; in the last block as many as the largest degree takes."""
+"""Places for neighbors in the blocks; in the last block as many as the largest degree."""
 VARIANCE_FLOOR = 1e-5
 
 
@@ -36,7 +36,7 @@ def propagated_features(
     """x_0 = 1 and x_k = N(ω x_(k-1)) for k = 1, ..., `order`, at every node of every graph, for each operator ω.
 
     N subtracts the mean over the graph's nodes and divides by the standard deviation. So high powers do not overflow,
-    and a part that is constant on a graph does not drown the rest.
+    and a part that is constant on a graph does not dominate the rest.
 
     Args:
         graphs: The graphs.
@@ -59,7 +59,7 @@ def propagated_features(
 
 def _jagged(graphs: CommunityGraphs) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """Degrees (chunks, CHUNK, nodes); for each block the neighbors of its nodes, (chunks, rows, places), numbered
-    within the chunk; and at which row of all blocks each node stands, (chunks, CHUNK nodes)."""
+    within the chunk; and the row of each node among all blocks, (chunks, CHUNK nodes)."""
     count, nodes = len(graphs.senders), graphs.nodes
     chunks, every = -(-count // CHUNK), CHUNK * nodes
     graph, entry = np.nonzero(graphs.receivers < nodes)
@@ -83,8 +83,8 @@ def _jagged(graphs: CommunityGraphs) -> tuple[np.ndarray, list[np.ndarray], np.n
 
 
 def _usual(degrees: np.ndarray, mean: float, places: int) -> int:
-    """How many nodes of a chunk may have more neighbors than that. It is compiled in, so it is a bound, from a Poisson
-    distribution, that seldom depends on the draw; larger if the degrees need it."""
+    """The number of nodes of a chunk that may have more neighbors than that. It is compiled in, so it is a bound from a
+    Poisson distribution, which seldom depends on the draw; it is larger if the degrees require it."""
     below = sum(math.exp(k * math.log(mean or 1e-9) - mean) / math.factorial(k) for k in range(places + 1))
     tail = degrees.shape[1] * max(0.0, 1 - below)
     return max(math.ceil(tail + 6 * math.sqrt(tail) + 8), int((degrees > places).sum(1).max()))

@@ -1,4 +1,4 @@
-"""Community detection: graphs of the stochastic block model, and how well a partition fits.
+"""Community detection: graphs of the stochastic block model, and scores of a partition.
 
 The two communities have no names, so a loss and a score are the best over all ways to name them.
 """
@@ -19,14 +19,14 @@ from dynascope import checks
 from dynascope.tasks.supervised import cross_entropy
 
 MOST_COMMUNITIES = 6
-"""All ways to name more of them are too many to try."""
+"""The largest number of communities: with more there are too many ways to name them."""
 
 
 class CommunityGraphs(NamedTuple):
     """Graphs with equally many nodes, the first half of which is one community.
 
-    Entries of the adjacency matrices are sorted by receiver; those after the last have the number of nodes, which is no
-    node, at both ends.
+    Entries of the adjacency matrices are sorted by receiver; padding after the last has the number of nodes, an invalid
+    index, at both ends.
     """
 
     senders: Integer[np.ndarray, "graphs entries"]

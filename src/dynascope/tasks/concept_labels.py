@@ -1,4 +1,4 @@
-"""Which concepts does a picture show? The task of a classifier, on fresh pictures of every class at every step."""
+"""The task of a classifier of concepts, on fresh pictures of every class at every step."""
 
 from __future__ import annotations
 

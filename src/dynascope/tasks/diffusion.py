@@ -43,14 +43,14 @@ class DiffusionModel(Protocol):
 
 
 class Examples(NamedTuple):
-    """Examples as they are given: the data and the conditions they are made under."""
+    """Examples as given: the data and the conditions under which they were made."""
 
     x: Float[Array, "n ..."]
     condition: Float[Array, "n c"]
 
 
 class Noised(NamedTuple):
-    """Examples as a step sees them: with a time and noise each, and a key for dropout."""
+    """Examples as a step uses them, each with a time and noise, and a key for dropout."""
 
     x: Float[Array, "n ..."]
     condition: Float[Array, "n c"]

@@ -2,7 +2,7 @@
 
 A class is a row of zeros and ones, a value for each concept: red or blue, big or small, circle or triangle. A scene of
 a class is drawn at random around the class's mean, and rendered on the grid `linspace(-1, 1, pixels)`. The training
-classes have at most one concept at 1; the others, which combine what was seen apart, are for testing.
+classes have at most one concept at 1; the others, which combine several, are for testing.
 
 C. F. Park, M. Okawa, A. Lee, E. S. Lubana and H. Tanaka, Emergence of Hidden Capabilities: Exploring Learning Dynamics
 in Concept Space, 2024.
@@ -41,7 +41,7 @@ class Scenes(NamedTuple):
     """The radius, of a triangle that of the disk of equal area; the picture reaches from -1 to 1."""
     color: Float[Array, "n 3"]
     shape: Float[Array, " n"]
-    """0 is a circle, 1 a triangle; what is between is between them."""
+    """0 is a circle, 1 a triangle; values in between interpolate."""
     center: Float[Array, "n 2"]
     background: Float[Array, "n 3"]
 
@@ -115,7 +115,7 @@ class ImageConcepts(eqx.Module):
         for name in concepts:
             checks.one_of("each of concepts", name, get_args(Concept))
         if len(set(concepts)) < len(concepts):
-            raise ValueError(f"concepts must not name one twice; got {checks.shown(concepts)}")
+            raise ValueError(f"concepts must be distinct; got {checks.shown(concepts)}")
         self.concepts = tuple(concepts)
         self.color_separation, self.size_separation = color_separation, size_separation
         self.shape_separation = shape_separation
@@ -203,7 +203,7 @@ class ImageConcepts(eqx.Module):
         return jnp.concatenate([parts.get(name, blank[name]) for name in self._described()], axis=1)
 
     def prompts(self, values: Values) -> Float[Array, "n c"]:
-        """The vectors that ask for a class: those of the class's mean.
+        """The conditions for a class: those of the class's mean.
 
         Args:
             values: Classes, (n, s).
@@ -211,7 +211,7 @@ class ImageConcepts(eqx.Module):
         return self.conditions(self.mean_scenes(values))
 
     def masks(self, scenes: Scenes) -> Float[Array, "n height width"]:
-        """How much of each pixel the object covers: the blurred inside of its outline.
+        """The share of each pixel that the object covers: the blurred inside of its outline.
 
         Args:
             scenes: The scenes.

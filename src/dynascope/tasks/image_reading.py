@@ -1,4 +1,4 @@
-"""Reading concepts off pictures: color, size and shape of the object, without a trained classifier.
+"""Concepts read from pictures: color, size and shape of the object, without a trained classifier.
 
 The object is where the darkest channel is below a threshold: at first nine tenths of the darkest background, then the
 middle between the means of that channel inside and outside (T. W. Ridler and S. Calvard, Picture Thresholding Using an
@@ -18,11 +18,11 @@ from dynascope import checks
 from dynascope.tasks.image_concepts import ImageConcepts, Number
 
 EDGE = 0.9
-"""Where the object ends: this share of the darkest background."""
+"""The first threshold of the object: this share of the darkest background."""
 ROUNDS = 3
-"""How often the threshold is moved."""
+"""The number of times that the threshold is moved."""
 ROUND = 0.15
-"""The threefold moment between that of a disk, 0, and of an equilateral triangle, 0.29."""
+"""The threefold moment that separates a disk (0) from an equilateral triangle (0.29)."""
 PAINTED = 0.12
 """The largest residual of a formed picture; those of the data stay below it."""
 
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 def read_concepts(images: Float[Array, "n height width 3"], process: ImageConcepts) -> Reading:
-    """The concepts of pictures, and how far each picture is from one object on one background.
+    """The concepts of pictures, and the distance of each picture from one object on one background.
 
     Args:
         images: The pictures, (n, height, width, 3).

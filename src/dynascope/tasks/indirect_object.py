@@ -1,4 +1,4 @@
-"""A synthetic indirect-object task: which of two tokens followed the trigger once?
+"""A synthetic indirect-object task: to recall the one of two tokens that followed the trigger once.
 
 "Simple structures in neural networks", Appendix C.8. The trigger occurs at three places, two of them followed by a
 distractor and one by the target, and again at the end; the next token is the target with probability 1 - alpha and the

@@ -1,4 +1,4 @@
-"""Learning at the nodes of one graph, a few of them at a time."""
+"""Learning at the nodes of one graph, in minibatches of nodes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Noisy in-context recall: after a trigger comes this sequence's target, or, with probability alpha, the noise token.
 
 "Simple structures in neural networks", Section 4.4. Each sequence draws a target for every trigger, uniformly among the
-tokens. It starts from a distribution `first`, goes on from a token that is no trigger by `following`, and from a
-trigger to its target or to the noise. The last token is a trigger, and what comes next is to be predicted: by
-association (trigger, then noise) or by looking back (what followed this trigger before).
+tokens. It starts from a distribution `first`, continues from a token that is no trigger by `following`, and from a
+trigger to its target or to the noise. The last token is a trigger, and the next token is to be predicted: by
+association (trigger, then noise) or by recall (the token that followed this trigger before).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RecallBatch(NamedTuple):
 class NoisyRecall(SampledTask):
     """Recall of the token that followed a trigger, with tokens 0, ..., N - 1 and the noise token.
 
-    From the noise token, sequences go on by `first`. A model maps one sequence (length,) to logits (length,
+    From the noise token, sequences continue by `first`. A model maps one sequence (length,) to logits (length,
     vocabulary), or to those of the last position (vocabulary,).
 
     Args:
@@ -219,5 +219,5 @@ def _tokens(name: str, given: Any, size: int) -> tuple[int, ...]:
         raise TypeError(f"{name} must be a tuple of tokens; got {checks.shown(given)}")
     found = tuple(checks.whole(f"each of {name}", token, at_least=0, at_most=size - 1) for token in given)
     if len(set(found)) < len(found):
-        raise ValueError(f"{name} must not name a token twice; got {checks.shown(given)}")
+        raise ValueError(f"{name} must hold distinct tokens; got {checks.shown(given)}")
     return found

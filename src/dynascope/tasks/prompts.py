@@ -83,7 +83,7 @@ CITIES = tuple(
         )
     )
 )
-"""Cities and their countries: facts that no search has seen."""
+"""Cities and their countries: facts that were not used in any search."""
 NAMES = _words(
     "James Robert John Michael David William Richard Thomas Daniel Matthew Anthony Mark Paul Steven Andrew Kevin Brian "
     "George Edward Peter Henry Frank Scott Eric Mary Emma Lisa Sarah Anna Laura Karen Nancy Susan Linda Helen Sandra "
@@ -138,7 +138,7 @@ SENTENCES = tuple(
     }.items()
     for beginning in beginnings
 )
-"""40 beginnings that end in a preposition, as often in each as those of Appendix C.7.1."""
+"""40 beginnings that end in a preposition, each preposition as often as in Appendix C.7.1."""
 REFERENCE_INDIRECT_OBJECTS = tuple(
     Prompt(f"When {a} and {b} went to a store, {b} gave a drink to", f" {a}", f" {b}")
     for a, b in (

@@ -1,7 +1,7 @@
 """Losses of one parameter with a known minimum, and their derivatives to any order.
 
 "Simple structures in neural networks", Section 3.2 and Appendix B. The third and fourth derivative at the minimum
-decide what gradient descent does just above the rate 2/f''. All derivatives here are exact (nested forward
+decide the behavior of gradient descent just above the rate 2/f''. All derivatives here are exact (nested forward
 differentiation), all functions act entry by entry on arrays, and a loss is a pytree whose numbers (`mu`, a target) can
 be mapped over.
 """
@@ -194,7 +194,7 @@ class BaseModel(NamedTuple):
     function: Function
     """g."""
     inverse: Function
-    """From a value y to a point at which g takes it."""
+    """The inverse of g: from a value y to a point x with g(x) = y."""
 
 
 def monomial(alpha: int) -> BaseModel:

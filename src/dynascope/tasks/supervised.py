@@ -1,4 +1,4 @@
-"""Supervised learning on anybody's data: inputs, targets and a loss."""
+"""Supervised learning on any data: inputs, targets and a loss."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Supervised(DataTask):
         """
         apply = self.apply
         if apply is None and not callable(model):
-            raise TypeError(f"model must be callable, or Supervised be given apply=; got {checks.shown(model)}")
+            raise TypeError(f"model must be callable, or Supervised must be given apply=; got {checks.shown(model)}")
         call: Callable[[Any], Any] = model if apply is None else lambda one: apply(model, one)
         return jax.vmap(call)(x)
 

@@ -1,7 +1,7 @@
-"""The abilities of tasks: each is an abstract class, and a task's bases say what it can be asked for.
+"""The abilities of tasks: each is an abstract class, and a task's bases state its abilities.
 
-A dynamics asks only for what it needs: gradient flow on a population for a `PopulationTask`, training on a data set for
-a `DataTask`, fresh samples at every step for a `SampledTask`. A plain function is a task too: `loss(model)`, or
+A dynamics requires only the ability that it uses: gradient flow on a population needs a `PopulationTask`, training on a
+data set a `DataTask`, fresh samples at every step a `SampledTask`. A plain function is a task too: `loss(model)`, or
 `loss(model, batch)` with data.
 """
 
@@ -44,7 +44,7 @@ class DataTask(Task):
 
 
 class SampledTask(DataTask):
-    """A task that can draw as many examples as it is asked for."""
+    """A task that can draw any number of examples."""
 
     @abstractmethod
     def sample(self, key: PRNGKeyArray, count: int) -> Any:
@@ -61,7 +61,7 @@ class AugmentedTask(DataTask):
 
     @abstractmethod
     def augment(self, key: PRNGKeyArray, batch: Any) -> Any:
-        """The batch as the step sees it: the same rows, changed at random, or with random numbers beside them.
+        """The batch that the step uses: the same rows, changed at random, or with random numbers beside them.
 
         Args:
             key: Key of the changes.
@@ -70,7 +70,7 @@ class AugmentedTask(DataTask):
 
 
 class VelocityTask(Task):
-    """A task that says itself how a flow moves, as one in reduced coordinates does."""
+    """A task that gives the velocity of a flow itself, as one in reduced coordinates does."""
 
     @abstractmethod
     def velocity(self, model: Any, /) -> PyTree:

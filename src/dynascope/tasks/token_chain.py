@@ -1,7 +1,7 @@
 """Markov chains of tokens, drawn inside a compiled program: the same draw position by position, or in blocks.
 
 A position takes one uniform number u: the next token is a function of the token before and of u, by alias tables (one
-comparison and two lookups instead of a search). On an accelerator, where T steps in a row cost more than the work in
+comparison and two lookups instead of a search). On an accelerator, where T sequential steps cost more than the work in
 them, the positions are cut into about sqrt(T) blocks: all blocks run at once from every token they could start with,
 then the blocks that fit are put together. Both ways give the same tokens.
 """
@@ -74,7 +74,7 @@ def in_a_row(step: Step, first: Int[Array, " count"], u: Uniforms) -> Tokens:
 
 
 def in_blocks(step: Step, first: Int[Array, " count"], u: Uniforms, states: int) -> Tokens:
-    """The same, about sqrt(T) positions in a row twice over."""
+    """The same in two passes of about sqrt(T) sequential positions."""
     count, length = u.shape
     if length == 0:
         return jnp.zeros((count, 0), first.dtype)

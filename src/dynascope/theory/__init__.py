@@ -1,4 +1,5 @@
-"""Theory: closed forms, ODEs, recursions and bounds, a folder for each system, with the names of what is measured.
+"""Theory: closed forms, ODEs, recursions and bounds, one folder for each system. Results have the names of the measured
+quantities.
 
 A system is loaded when it is first used.
 """

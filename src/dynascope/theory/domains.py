@@ -1,7 +1,7 @@
 """Annotations for the arguments of theory functions, and `check_arguments`, which checks a call against them.
 
-A wrong argument is refused in one sentence: its kind, its shape, or a value outside of the domain of the formula. For
-values that JAX traces only the shape and the type are known.
+The message for an invalid argument is one sentence on its kind, its shape, or a value outside of the domain of the
+formula. Traced values are checked for shape and type only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Domain(NamedTuple):
-    """The values for which a formula holds."""
+    """The set of values for which a formula holds."""
 
     allowed: str
-    """In words, as the message says it."""
+    """The set in words, for the message."""
     holds: Callable[[np.ndarray], Any]
     """Whether each entry of an array is allowed."""
 
@@ -58,7 +58,7 @@ def check_arguments(function: Function) -> Function:
     """Decorate a function so that every call is checked against its annotations.
 
     Args:
-        function: Its annotations say the kind, shape and domain of each argument.
+        function: The function; its annotations give the kind, shape and domain of each argument.
 
     Returns:
         The function; lists and integers reach it as floating-point arrays if it takes such arrays.
@@ -111,7 +111,7 @@ def _check(name: str, value: Any, hint: Any, sizes: dict[str, tuple[Any, str]]) 
 
 
 def _parts(hint: Any) -> tuple[list[Any], list[Any]]:
-    """The types of which a value must be one, and the rules for it."""
+    """The allowed types of a value, and the rules for it."""
     if get_origin(hint) is Annotated:
         inner, *rules = get_args(hint)
         return _parts(inner)[0], rules
@@ -122,7 +122,7 @@ def _parts(hint: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _numbers(name: str, value: Any, members: list[Any], rules: list[Any], sizes: dict[str, tuple[Any, str]]) -> Any:
-    """A number or an array of numbers of the kind and shape that the annotation says."""
+    """A number or an array of numbers of the kind and shape in the annotation."""
     value = checks.native(value)
     array = next((member for member in members if hasattr(member, "dim_str")), None)
     kind = array.__name__.partition("[")[0] if array else "Float" if "float" in str(members) else "Int"
@@ -140,7 +140,7 @@ def _numbers(name: str, value: Any, members: list[Any], rules: list[Any], sizes:
     elif len(found.shape) > any(get_origin(member) is Sequence for member in members) or not (found.shape or one):
         raise TypeError(f"{name} must be {'one number' if one else 'a list of numbers'}; got {checks.shown(value)}")
     missing = np.isnan(found) if kind == "Float" and not isinstance(value, Tracer) else False
-    if np.any(missing) and not hasattr(value, "dtype"):  # in an array it marks what was not measured
+    if np.any(missing) and not hasattr(value, "dtype"):  # in an array it marks missing values
         raise ValueError(f"{name} must be a number; got nan")
     for rule in rules if not isinstance(value, Tracer) else ():
         if not np.all(rule.holds(np.asarray(found)) | (missing if found.shape else False)):

@@ -129,7 +129,7 @@ def test_labels_are_one_for_each_node_or_named(tmp_path):
         ("7 1\n", "name nodes below 3; labels.txt names 7"),
         ("1 1\n1 2\n", "name each node once"),
         ("-1 1\n", "from 0 on"),
-        ("-1\n-1\n-1\n", "labels must hold a label for some node"),
+        ("-1\n-1\n-1\n", "labels must hold a label for at least one node"),
     ):
         file.write_text(content)
         with pytest.raises(ValueError, match=told):

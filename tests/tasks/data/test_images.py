@@ -63,7 +63,7 @@ def test_two_digits_of_mnist_reduce_to_about_eighty_pixels():
     assert reduced.x.min() == 0
     assert reduced.x.max() == 1
     assert 0.3 < reduced.y[:, 0].mean() < 0.7
-    with pytest.raises(ValueError, match="asked for"):
+    with pytest.raises(ValueError, match="got count="):
         images.two_class_digits(10**6)
 
 

@@ -1,1 +1,1 @@
-"""How members take their steps: by the process's own loop, or as one GPU kernel; chosen in `choice`."""
+"""Backends, which take the steps of members: the process's own loop or one GPU kernel; `choice` selects one."""

@@ -1,4 +1,4 @@
-"""Which backend members run on: a kernel if they fit on the chip of an NVIDIA GPU, else the ordinary loop."""
+"""The choice of a backend: a kernel if members fit on the chip of an NVIDIA GPU, else the ordinary loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose(
         settings: The settings of all members.
         fixed: Settings that all members share.
         schedule: When they stop.
-        device: Where they run.
+        device: The device on which they run.
         width: How many run side by side on each device, at most.
         on_chip: True if the user requires a kernel, False to forbid one.
     """
@@ -60,7 +60,8 @@ def choose(
 def _examine(
     member: MemberLike, settings: Mapping[str, PyTree], fixed: Mapping[str, PyTree], *, required: bool
 ) -> Footprint | str:
-    """Look at one member's step, abstractly: what it takes on the chip, or why it cannot be a kernel."""
+    """Evaluate one member's step abstractly: the memory that it takes on the chip, or the reason why it cannot be a
+    kernel."""
     seen: list[Footprint | str] = []
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
 

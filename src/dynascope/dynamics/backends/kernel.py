@@ -1,11 +1,11 @@
-"""Many small trainings on the chip: the loop over steps as one GPU kernel, a program of its own for each member.
+"""Many small trainings on the chip: the loop over steps as one GPU kernel, with one instance per member.
 
 The weights of a small network fit on one multiprocessor of a GPU. In the ordinary loop every operation of every step
-reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and what was drawn
-for the next steps (numbers of rows, or samples), takes the steps without leaving the chip, and writes the state back.
-Rows of the data are read from memory as a step needs them. Probes run between kernels, as they do in the ordinary loop.
-The kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`). JAX has deprecated
-Pallas's Triton backend (0.11); with a later JAX that has none, the ordinary loop runs.
+reads them from memory and writes them back. Here one kernel (Pallas, Triton) loads a member's state and the draws for
+the next steps (numbers of rows, or samples), takes the steps without leaving the chip, and writes the state back. Rows
+of the data are read from memory as a step needs them. Probes run between kernels, as they do in the ordinary loop. The
+kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`). JAX has deprecated
+Pallas's Triton backend (0.11); a later JAX without it uses the ordinary loop.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from dynascope.dynamics.schedule import Schedule
 LARGEST = 160 * 2**10
 """Bytes of a member's state, batch and constants up to which a kernel is tried."""
 DRAWN = 2**30
-"""Bytes of what is drawn for all members before a kernel starts."""
+"""Bytes of the draws for all members before a kernel starts."""
 MOST_STEPS = 1024
 """Steps in one kernel."""
 WARPS = (1, 2, 4, 8, 16)
 """Numbers of warps that can be used."""
 REGISTERS = 1024 * 32
-"""Bytes that a warp's registers hold: with fewer of them, a member's numbers are moved to and fro."""
+"""Bytes that a warp's registers hold: with too few warps, a member's numbers are spilled to memory."""
 
 
 Arrays = Sequence[Array]
@@ -60,24 +60,24 @@ class Footprint(NamedTuple):
     """Bytes that a member takes on the chip."""
 
     size: int
-    """Of its state, batch and constants."""
+    """Bytes of its state, batch and constants."""
     drawn: int
-    """Of what is drawn for a step."""
+    """Bytes of the draws for a step."""
 
 
 @dataclass(frozen=True)
 class Kernel(Backend):
-    """How the kernel is made."""
+    """The options of a kernel."""
 
     steps: int
     """Steps in one kernel, at most."""
     whole: bool = False
-    """Whether these are all from one recording to the next."""
+    """Whether one kernel takes all steps from one recording to the next."""
     warps: int = 4
     split: bool = False
     """Whether the factors of matrix products are split into numbers of bfloat16."""
     required: bool = False
-    """Whether the ordinary loop may not take its place."""
+    """Whether the ordinary loop is forbidden as a fallback."""
     interpret: bool = False
     """Run it as ordinary operations, for tests without a GPU."""
     description: str = field(init=False, repr=False, compare=False)
@@ -103,7 +103,7 @@ class Kernel(Backend):
 
 
 def footprint(process: SteppedProcess[State], state: State) -> Footprint:
-    """What a member takes on the chip; called on abstract values. Raises `NotInKernel` if the kernel does not have an
+    """The memory that a member takes on the chip, from abstract values. Raises `NotInKernel` if the kernel lacks an
     operation of its step."""
     at = jnp.asarray(0, jnp.int32)
     step = _Step(process, state, process.draw(at))
@@ -113,10 +113,10 @@ def footprint(process: SteppedProcess[State], state: State) -> Footprint:
 
 
 def first_kernel(member: Footprint, schedule: Schedule, width: int, *, required: bool, interpret: bool) -> Kernel:
-    """The kernel for so many members side by side, by rules of thumb, before anything is measured.
+    """The kernel for this many members side by side, chosen by rules of thumb before anything is measured.
 
-    On an H200 twice as many warps as hold a member in their registers were the fastest for networks of 16 and 64
-    dimensions, and split products at `highest`.
+    On an H200, for networks of 16 and 64 dimensions, the fastest were twice as many warps as hold a member in their
+    registers, and split products at `highest`.
     """
     intervals = schedule.intervals
     longest, usual = int(intervals.max()), math.ceil(intervals.mean())
@@ -135,7 +135,7 @@ class _Step:
         self.source = jax.tree.leaves(process.source())
         self.drawn, batch = jax.tree.flatten(drawn)
         self.rows, rows = jax.tree.flatten(jax.eval_shape(process.read, drawn))
-        """What a step is given: what was drawn, and rows of the source."""
+        """The inputs of a step: its draw and the rows of the source."""
 
         def flat(t: Array, leaves: Arrays, drawn: Arrays, read: Arrays) -> list[Array]:
             state = jax.tree.unflatten(self.structure, leaves)
@@ -149,7 +149,7 @@ class _Step:
         self.moved = [k for k, old in enumerate(inputs) if self.program.outputs[k] is not old]
         read = {id(variable) for equation in self.program.equations for variable in equation.invars}
         read |= {id(self.program.outputs[k]) for k in self.moved}
-        """Which leaves of the state a step changes; and those that it reads only."""
+        """The leaves of the state that a step changes, and those that it only reads."""
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
         for leaf in (*(leaf for each in self.arrays() for leaf in each), *self.source):
             if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -158,14 +158,14 @@ class _Step:
                 raise NotInKernel(str(leaf.dtype))
 
     def arrays(self) -> Sequence[Sequence[Any]]:
-        """What a step has on the chip: constants, the state it changes, what was drawn, rows of the source."""
+        """The values of a step on the chip: constants, the state that it changes, the draw, rows of the source."""
         consts = [*self.known, *(self.leaves[k] for k in self.still)]
         return consts, [self.leaves[k] for k in self.moved], self.drawn, self.rows
 
     def after(self, t: Array, arrays: Sequence[Arrays], product: Product) -> list[Numbers]:
-        """What a step makes of the state, of arrays as above, padded."""
+        """The state after a step, from padded arrays as above."""
         consts, state, drawn, rows = arrays
-        given: list[Array | None] = [None] * len(self.leaves)  # those that it does not look at
+        given: list[Array | None] = [None] * len(self.leaves)  # those that it does not read
         count = len(self.known)
         for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
             given[place] = leaf
@@ -193,7 +193,8 @@ class _Step:
                 return drawn_at(k) if of_source else []
 
             def step(k: Array, carry: Sequence[Arrays]) -> Sequence[Arrays]:
-                """Reads the rows of the next step too, whose numbers the step before has read: memory is slow."""
+                """One step that also prefetches the rows of the next step, whose numbers were read one step earlier:
+                memory is slow."""
                 state, following, rows = carry
                 ahead = row_numbers(k + 2), _load(of_source, self.rows, *following)
                 return self.after(limits[0] + k, (fixed, state, drawn_at(k), rows), product), *ahead
@@ -220,7 +221,7 @@ class _Step:
 
 
 def _store(leaf: jax.Array) -> jax.Array:
-    """As it lies in memory: no single numbers, no booleans."""
+    """The array in the form in which it is stored in memory: no scalars, no booleans."""
     leaf = leaf.astype(jnp.int32) if leaf.dtype == bool else leaf
     return leaf if leaf.ndim else leaf[None]
 
@@ -237,7 +238,7 @@ def _bytes(leaf: Shaped) -> int:
 
 
 def _product(kernel: Kernel) -> Product:
-    """Matrix products in the kernel, at the precision that is asked for in JAX's words."""
+    """Matrix products in the kernel, at a precision given by JAX's name for it."""
     half = matmul_precision() == "bfloat16"
 
     def product(left: jax.Array, right: jax.Array, precision: Precision) -> jax.Array:
@@ -251,10 +252,11 @@ def _product(kernel: Kernel) -> Product:
 
 
 def split_product(left: jax.Array, right: jax.Array, parts: int) -> jax.Array:
-    """The product of matrices whose numbers are sums of `parts` numbers of bfloat16, which has units of its own.
+    """The product of matrices, each number split into a sum of `parts` bfloat16 numbers, for which GPUs have special
+    units.
 
-    One part is bfloat16's precision. Two give 16 bits, more than TF32's 11; three give the 24 of float32. Products of
-    parts that are smaller than that are left out.
+    One part has bfloat16's precision. Two give 16 bits, more than TF32's 11; three give the 24 of float32. Products of
+    parts below that precision are left out.
     """
     lefts, rights = _bfloat16_parts(left, parts), _bfloat16_parts(right, parts)
     pairs = [(i, k - i) for k in reversed(range(parts)) for i in range(k + 1)]  # the smallest first
@@ -263,7 +265,7 @@ def split_product(left: jax.Array, right: jax.Array, parts: int) -> jax.Array:
 
 
 def _bfloat16_parts(x: jax.Array, parts: int) -> list[jax.Array]:
-    """Numbers of bfloat16 whose sum is x: the upper 8 bits of what is left, and the rest rounded."""
+    """Numbers of bfloat16 whose sum is x: repeatedly the upper 8 bits of the remainder, the last part rounded."""
     found = []
     for _ in range(parts - 1):
         upper = lax.bitcast_convert_type(x, jnp.int32) & jnp.int32(-(2**16))
@@ -274,5 +276,5 @@ def _bfloat16_parts(x: jax.Array, parts: int) -> list[jax.Array]:
 
 
 def matmul_precision() -> str | None:
-    """The precision of matrix products that is in force."""
+    """The current precision of matrix products."""
     return jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]

@@ -11,7 +11,7 @@ from dynascope.dynamics.process import Process, State
 
 
 class Backend(ABC):
-    """How a member gets from one recording to the next. Hashable: a compiled program depends on it."""
+    """Advances a member from one recording to the next. Hashable: a compiled program depends on it."""
 
     description: str
     """One line for the trace's attribute `loop`."""
@@ -26,7 +26,7 @@ class Ordinary(Backend):
     """The process's own loop, which XLA compiles."""
 
     description: str = field(default="ordinary", compare=False)
-    """With the reason why no other backend is used."""
+    """The line for the attribute `loop`, with the reason why no other backend is used."""
 
     def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
         return process.advance(state, now, until)

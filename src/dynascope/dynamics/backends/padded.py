@@ -1,8 +1,8 @@
 """A traced function, evaluated on arrays that are padded to the sizes of a kernel language.
 
 Triton's tensors have sizes that are powers of two, and its matrix products sizes of 16 or more. So every axis longer
-than 1 is padded to such a size. What stands in the padding is arbitrary: elementwise operations may do anything with
-it, and it is masked out where an operation looks along the axis (sums, maxima, matrix products).
+than 1 is padded to such a size. The values in the padding are arbitrary: elementwise operations may do anything with
+them, and operations along the axis (sums, maxima, matrix products) mask them out.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ ELEMENTWISE = frozenset(
     shift_right_logical sign sin sqrt square sub tan tanh xor
     """.split()  # noqa: SIM905
 )
-"""Operations that treat all numbers of an array alike, and that the kernel language has."""
+"""Elementwise operations that the kernel language has."""
 ENLARGING = frozenset({"broadcast_in_dim", "iota"})
-"""Operations that are cheaper inside the kernel than what they make is to read."""
+"""Operations that are cheaper to repeat inside the kernel than reading their results."""
 CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"})
-"""Operations that call a function once; and where they hold it."""
+"""Operations that call a function once, with the parameter that holds it."""
 HELD = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 SAME = frozenset({"copy", "copy_p", "optimization_barrier", "stop_gradient"})
 LOSES_NAN = frozenset({"max", "min", "clamp"})
-"""Operations that pass over a NaN in the kernel language; in JAX they keep it."""
+"""Operations that ignore a NaN in the kernel language; in JAX they propagate it."""
 ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05)
 ERF_ABOVE += (-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)
 ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03)
@@ -53,7 +53,7 @@ Numbers = Any
 Shaped = jax.Array | jax.ShapeDtypeStruct
 Precision = lax.PrecisionLike
 Product = Callable[[jax.Array, jax.Array, Precision], jax.Array]
-"""A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
+"""A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation requires."""
 
 
 class Program(NamedTuple):
@@ -66,7 +66,7 @@ class Program(NamedTuple):
 
 
 class NotInKernel(Exception):
-    """An operation that this evaluation, or the kernel language, does not know."""
+    """An operation that this evaluation or the kernel language does not support."""
 
 
 def padded_size(size: int) -> int:
@@ -90,8 +90,8 @@ def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
 
 
 def before_and_inside(traced: ClosedJaxpr) -> tuple[Program, dict[Var, jax.Array]]:
-    """The part of a traced function that depends on its arguments, and all that it needs besides, values by variables:
-    what depends on constants alone is computed once, before the kernel, by ordinary operations."""
+    """The part of a traced function that depends on its arguments, and the values of the other variables that it needs:
+    those that depend on constants alone are computed once, before the kernel, by ordinary operations."""
     jaxpr, known, before, inside = traced.jaxpr, dict.fromkeys(traced.jaxpr.constvars), [], []
     for equation in jaxpr.eqns:
         inputs = _variables(equation.invars)
@@ -107,7 +107,7 @@ def before_and_inside(traced: ClosedJaxpr) -> tuple[Program, dict[Var, jax.Array
 
 
 def evaluate(program: Program, given: Sequence[Numbers | None], product: Product) -> list[Numbers]:
-    """The outputs of a traced function, all arrays padded. Operations whose result nobody needs are left out."""
+    """The outputs of a traced function, all arrays padded. Operations whose results are unused are left out."""
     values = dict(zip(program.inputs, given, strict=True))
 
     def read(variable: Term) -> Numbers:
@@ -180,7 +180,7 @@ def _shaped(term: Term) -> jax.ShapeDtypeStruct:
 
 
 def _inner(equation: JaxprEqn) -> tuple[Program | None, Sequence[Numbers]]:
-    """The function that an operation calls once, and its constants; None where it calls none."""
+    """The function that an operation calls once, and its constants; None if it calls none."""
     if equation.primitive.name not in CALLS:
         return None, ()
     return next((_open(equation.params[key]) for key in HELD if key in equation.params), (None, ()))
@@ -194,7 +194,7 @@ def _open(closed: Any) -> tuple[Program, Sequence[Numbers]]:
 
 
 def _select_branch(equation: JaxprEqn, inputs: list[Numbers], product: Product) -> list[Numbers]:
-    """All branches of a condition, of which one is taken: branches on a chip are short."""
+    """Evaluate all branches of a condition and select one: branches on a chip are short."""
     index, *arguments = inputs
     opened = map(_open, equation.params["branches"])
     chosen, *others = [evaluate(branch, [*consts, *arguments], product) for branch, consts in opened]
@@ -214,7 +214,7 @@ def _mask(array: Numbers, shape: Sequence[int], axes: Sequence[int], fill: float
 
 
 def _with_nan(name: str, found: Numbers, inputs: list[Numbers]) -> Numbers:
-    """What an operation found, with the NaN that the kernel language passes over."""
+    """The result of an operation, with the NaN restored that the kernel language ignores."""
     if name in LOSES_NAN and jnp.issubdtype(found.dtype, jnp.floating):
         for value in inputs[1:2] if name == "clamp" else inputs:
             if isinstance(value, Tracer):
@@ -223,7 +223,7 @@ def _with_nan(name: str, found: Numbers, inputs: list[Numbers]) -> Numbers:
 
 
 def _keeps_all(params: dict[str, Any], dtype: DTypeLike) -> bool:
-    """Whether a rounding to so many bits changes nothing."""
+    """Whether a rounding to this many bits changes nothing."""
     exact = jnp.finfo(dtype)
     return params["exponent_bits"] >= exact.nexp and params["mantissa_bits"] >= exact.nmant
 
@@ -248,7 +248,7 @@ def _reduce(name: str, array: Numbers, shape: Sequence[int], axes: Sequence[int]
 
 
 def _reshape(array: Numbers, shape: Sequence[int], to: Sequence[int]) -> Numbers:
-    """Axes of length 1 come and go; others only where nothing is padded."""
+    """A reshape: axes of length 1 may be added and removed; others change only if they are not padded."""
     if [size for size in shape if size > 1] == [size for size in to if size > 1]:
         return lax.reshape(array, padded_shape(to))
     if array.shape == tuple(shape) and padded_shape(to) == tuple(to):

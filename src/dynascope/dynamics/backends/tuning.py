@@ -21,16 +21,16 @@ from dynascope.dynamics.program import Members, Program, Progress
 from dynascope.dynamics.schedule import Schedule
 
 Found = int | str
-"""The number of the fastest backend, or why no kernel runs."""
+"""The index of the fastest backend, or the reason why no kernel runs."""
 
 
 def tune(program: Program, members: Members, progress: Progress, schedule: Schedule, batches: int) -> Program:
-    """The program by the fastest backend.
+    """The program with the fastest backend.
 
-    The program's own kernel, chosen by rules of thumb, is compiled first, and one interval is timed. If the steps of
-    all batches, with those of earlier runs of the same program, take less time than a search would, it is kept.
-    Otherwise kernels with other numbers of warps, with and without split products, and the ordinary loop are timed.
-    What was found is kept beside JAX's compiled programs, if these are kept.
+    The program's own kernel, chosen by rules of thumb, is compiled first, and one interval is timed. It is kept if the
+    steps of all batches, with those of earlier runs of the same program, take less time than a search would. Otherwise
+    kernels with other numbers of warps, with and without split products, and the ordinary loop are timed. The result is
+    kept beside JAX's compiled programs, if these are kept.
 
     Args:
         program: A program whose backend is a kernel; other programs are returned as they are.
@@ -66,7 +66,7 @@ def _candidates(first: Kernel) -> list[Backend]:
 
 
 def _key(program: Program, members: Members, progress: Progress, backends: Sequence[Backend]) -> str:
-    """A digest of the program, the device and what can be chosen."""
+    """A digest of the program, the device and the options to choose from."""
     try:
         text = program.steps_text(members, progress.state, 1)
     except Exception as error:  # the kernel language's own, of several kinds
@@ -76,11 +76,11 @@ def _key(program: Program, members: Members, progress: Progress, backends: Seque
 
 
 _spent: dict[tuple, float] = {}
-"""For kernels and shapes the seconds that their runs take by the first kernel, in this process."""
+"""For each kernel and shape, the seconds of its runs in this process with the first kernel."""
 
 
 def _is_cheap(program: Program, members: Members, progress: Progress, schedule: Schedule, batches: int) -> bool:
-    """Whether all steps so far and to come take less time than a search: it compiles some five kernels."""
+    """Whether all steps, past and future, take less time than a search, which compiles about five kernels."""
     intervals = schedule.intervals
     longest = int(np.argmax(intervals))
     begin = time.perf_counter()
@@ -99,7 +99,7 @@ def _is_cheap(program: Program, members: Members, progress: Progress, schedule: 
 
 
 def _search(program: Program, members: Members, state: PyTree, backends: Sequence[Backend]) -> Found:
-    """The number of the fastest backend; more warps are tried as long as that gains."""
+    """The index of the fastest backend; more warps are tried as long as that helps."""
     kernels = [each for each in backends if isinstance(each, Kernel)]
     steps = kernels[0].steps
 
@@ -135,13 +135,13 @@ def _seconds(run: Callable[[], PyTree]) -> float | Exception:
         begin = time.perf_counter()
         run()
         return time.perf_counter() - begin
-    except Exception as error:  # such as too little shared memory for so many warps
+    except Exception as error:  # such as too little shared memory for this many warps
         _raise_if_memory_is_full(error)
         return error
 
 
 def _raise_if_memory_is_full(error: Exception) -> None:
-    """If the device's memory is full, fewer members must run at once: the driver sees to that."""
+    """Raise the error if the device's memory is full: the driver then runs fewer members at once."""
     if "RESOURCE_EXHAUSTED" in str(error) and "hared memory" not in str(error):
         raise error
 
@@ -154,7 +154,7 @@ def _without_kernel(program: Program, kernel: Kernel, error: str) -> Program:
 
 
 _FOUND: dict[str, Found] = {}
-"""For programs the number of their fastest backend, or why no kernel runs."""
+"""For each program the index of its fastest backend, or the reason why no kernel runs."""
 
 
 def _file() -> Path | None:

@@ -1,4 +1,4 @@
-"""Figure 4.6, Table 4.2, Figure C.1: what a step does on a batch whose critical rate is below the rate in use."""
+"""Figure 4.6, Table 4.2, Figure C.1: the effect of a step on a batch whose critical rate is below the rate in use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dynascope.probes.probe import Probe, Snapshot, probe
 PRINTED = {("fcn", 2): 0.9732, ("fcn", 5): 0.9617, ("cnn", 5): 0.9467}
 """Match rates of Table 4.2, by architecture and depth."""
 MATCH = 0.9
-"""The least match rate that counts as the printed one."""
+"""The smallest match rate that counts as agreement with the printed one."""
 RISES = 10
 """A match rate needs at least this many rises over all seeds."""
 SPIKE = 1.3
@@ -119,14 +119,14 @@ class Batches(StochasticExperiment):
         "little of it.",
     }
     notes = """Table 4.2 counts the steps at which "the loss" rises and says in how many of them the rate is above the
-    critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match if the loss is that of the
-    batch itself, before and after its own step; the match if it is the loss on all the data, as the text says; and
-    the share of all steps at which the rate is above (what a match by chance would be). The first is nearly a
-    tautology: for a linear model the loss of a batch cannot rise below its critical rate. Rates are multiples of the
-    mean critical rate of batches at the start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. The critical rates of
-    batches of digits differ less than those of CIFAR-10, so quick takes 1.2 in the place of 0.8. In the control the
-    higher rate is a tenth of the mean, below every batch's. Steps after the loss has been below 0.001 are not counted.
-    The caption of Figure 4.6 splits the loss by the top 5 eigenvectors, the text by the first: both are asked."""
+    critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match if the loss is that of the batch
+    itself, before and after its own step; the match if it is the loss on all the data, as in the text; and the share of
+    all steps at which the rate is above (the match by chance). The first is nearly a tautology: for a linear model the
+    loss of a batch cannot rise below its critical rate. Rates are multiples of the mean critical rate of batches at the
+    start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. The critical rates of batches of digits differ less than
+    those of CIFAR-10, so quick takes 1.2 instead of 0.8. In the control the higher rate is a tenth of the mean, below
+    every batch's. Steps after the loss has been below 0.001 are not counted. The caption of Figure 4.6 splits the loss
+    by the top 5 eigenvectors, the text by the first: both are reported."""
 
     defaults = {"depth": 2}
 

@@ -18,7 +18,7 @@ NO_IMAGES = "data={} has no images: it takes architecture=fcn and pool=1 only"
 
 
 class Sample(NamedTuple):
-    """Inputs, targets (±1 for two classes, else a column for each), and what they are."""
+    """Inputs, targets (±1 for two classes, else a column for each), and a description."""
 
     x: Float[np.ndarray, "n ..."]
     y: Float[np.ndarray, "n ..."]
@@ -40,7 +40,7 @@ class TwoClasses(Experiment):
     @field_validator("data")
     @classmethod
     def _known(cls, data: str) -> str:
-        """A misspelled name is an error, not a missing file."""
+        """Refuse a misspelled name, which is not a missing file."""
         if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
             raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
         return data

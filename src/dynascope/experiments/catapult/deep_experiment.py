@@ -144,12 +144,12 @@ class DeepExperiment(Experiment):
 
     @property
     def matmul_precision(self) -> str:
-        """Convolutions run at the device's default (TF32 on a GPU, five times as fast); the tangent kernel is
-        contracted in float32 in any case."""
+        """Convolutions run at the device's default (TF32 on a GPU, five times as fast); the tangent kernel is always
+        contracted in float32."""
         return "default" if self.convolutional else "highest"
 
     @property
     def side_by_side(self) -> int | None:
-        """How many networks are trained at a time. Convolutions with different weights are slower side by side than one
-        after the other, also on a GPU; for other networks the library decides."""
+        """The number of networks trained at a time. Convolutions with different weights are slower side by side than
+        one after the other, even on a GPU; for other networks the library decides."""
         return 1 if self.convolutional else None

@@ -30,9 +30,9 @@ SVHN: dict[str, Any] = {"data": "svhn", "classes": (0, 2)}
 FEW = 5
 """The claims need at least this many spikes in all runs together."""
 SHARE, ONLY = 0.8, 0.9
-"""The part of the rise along the top eigenvector: of most spikes, and of a spike that is only there."""
+"""The part of the rise along the top eigenvector: for most spikes, and for a spike confined to it."""
 DROP = 0.95
-"""The norm of the kernel after a spike over that before, if it has dropped significantly."""
+"""The ratio of the kernel's norm after a spike to that before, below which it has dropped significantly."""
 
 
 class DeepSgd(StochasticExperiment):

@@ -1,4 +1,4 @@
-"""Figure B.4: general quadratic models catapult like networks, with gamma in the place of 1/sqrt(width)."""
+"""Figure B.4: general quadratic models catapult like networks, with gamma instead of 1/sqrt(width)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class GeneralQuadratic(TwoClasses):
     """Learning rates of the networks over the critical one at initialization."""
     net_steps: PositiveInt = 150
     net_seeds: PositiveInt = 1
-    """Seeds of the networks, which at full size cost the most by far."""
+    """Seeds of the networks, which are by far the largest cost at full size."""
 
     def measure(self, seed: int) -> xr.DataTree:
         """`models`: loss and kernel of quadratic models; `networks`: of the networks."""
@@ -123,8 +123,8 @@ class GeneralQuadratic(TwoClasses):
         return xr.DataTree.from_dict({"/": about, "models": models, "networks": networks})
 
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.DataTree:
-        """By γ, by the rate over the critical one of the start (`over`), and of the networks: what a run did, its peak,
-        its kernel at the end."""
+        """By γ, by the rate over the critical one at the start (`over`), and for the networks: the outcome of a run,
+        its peak, its kernel at the end."""
         models, networks = (outcomes(measured[name].to_dataset()) for name in ("models", "networks"))
         first = len(self.gammas)
         by_gamma = models.isel(setting=slice(first)).rename(setting="gamma").assign_coords(gamma=list(self.gammas))

@@ -97,10 +97,10 @@ class Generalization(TwoClassImages):
     initialization, the same for all three models. The best test loss of a run is its lowest over the recorded steps,
     one in (steps // 75). A run whose loss does not end below its start has none. Default: two-layer network of width
     5000 on 128 digits 0 and 1 of MNIST, full batch; the presets are the other panels. The document states neither the
-    grid of rates nor the number of steps: 14 ratios and 500 steps are ours. The number of test examples is what the
-    files have, at most the document's 2000 (500 for three layers). The document takes 256 spoken digits; a file with
-    takes 0 to 19 only has 180, for which set samples=180. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In
-    the control no rate is above the critical one: there is nothing in which the linear model differs."""
+    grid of rates nor the number of steps: 14 ratios and 500 steps are ours. The number of test examples is that of the
+    files, at most the document's 2000 (500 for three layers). The document takes 256 spoken digits; a file with takes 0
+    to 19 only has 180, for which set samples=180. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In the
+    control no rate is above the critical one, and the linear model does not differ."""
 
     defaults = {"data": "mnist", "classes": (0, 1)}
 
@@ -110,7 +110,7 @@ class Generalization(TwoClassImages):
     width: PositiveInt = 5000
     """Units, or channels."""
     test_samples: PositiveInt = 2000
-    """As many as the files have, at most this."""
+    """At most this many test examples, fewer if the files have fewer."""
     batch: PositiveInt | None = None
     """Examples in a step; all of them by default."""
     ratios: Values = (0.2, 0.4, 0.6, 0.8, 0.95, 1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 3.0, 4.0, 6.0)
@@ -128,7 +128,7 @@ class Generalization(TwoClassImages):
         return whole.assign_coords(ratio=list(self.ratios)).assign_attrs(data=drawn.name)
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
-        """Which runs trained, and their best test loss and accuracy; nan if they did not."""
+        """Whether each run trained, and its best test loss and accuracy; nan if it did not."""
         loss = measured.loss
         trained = np.isfinite(loss).all("step") & (loss.isel(step=-1) < loss.isel(step=0))
         best, accuracy = measured.test_loss.min("step"), measured.test_accuracy.max("step")

@@ -50,13 +50,14 @@ class GradientDescent(DeepExperiment):
         "rest-monotone": "The eigenvectors turn while the kernel falls, and part of the spike passes into the rest: "
         "it rises by 1 to 9 % of its start in a step on digits, by 13 to 21 % on CIFAR-10."
     }
-    notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own depend
-    on a preprocessing it does not state; the multiples are those its rates have to the critical rates it quotes.
-    Images are standardized by channel, labels are ±1, the loss is the mean squared error, weights are in the NTK
-    parameterization without biases. The loss is split by the eigenvectors of the kernel of that very step. The height
-    of a spike is over the lowest loss before it. The critical rate is compared with the rate at the end of the first
-    spike: by the end of the run convolutional networks at full size have a second one, their kernel having grown again.
-    quick: digits 7 and 9 of 7 x 7 pixels, width 512. In the control the rate is a tenth of the critical one."""
+    notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own rates
+    depend on a preprocessing that it does not state; the multiples are the ratios of its rates to the critical rates
+    that it quotes. Images are standardized by channel, labels are ±1, the loss is the mean squared error, weights are
+    in the NTK parameterization without biases. The loss is split by the eigenvectors of the kernel of that very step.
+    The height of a spike is over the lowest loss before it. The critical rate is compared with the rate at the end of
+    the first spike: by the end of the run convolutional networks at full size have a second one, their kernel having
+    grown again. quick: digits 7 and 9 of 7 x 7 pixels, width 512. In the control the rate is a tenth of the critical
+    one."""
 
     ratio: float = Field(1.67, gt=0)
     """The learning rate over the critical one at the start: 6 / 3.6 in Figure 4.3a."""
@@ -74,8 +75,8 @@ class GradientDescent(DeepExperiment):
         return self.train(member, {"ratio": ratios, "seed": member_seeds(seed, self.seeds)}, seed, self.steps)
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
-        """At the higher rate: the first spike, and what the rest of the loss and the kernel do. At both: the largest
-        rise in a step, over the initial loss; how many are notable, and how many of these above the critical rate."""
+        """At the higher rate: the first spike, the rest of the loss, and the kernel. At both: the largest rise in a
+        step, over the initial loss; the number of notable rises, and the number of these above the critical rate."""
         runs = measured.transpose("ratio", "seed", "step", ...)
         high, start = runs.isel(ratio=0), runs.loss.isel(step=0)
         loss, part = high.loss.values, high.sel(split=self.top)

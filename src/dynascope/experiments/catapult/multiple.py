@@ -80,7 +80,7 @@ class Multiple(DeepExperiment):
     the critical one, like the other."""
 
     catapults: PositiveInt = 3
-    """How many the controller is asked for."""
+    """Number of catapults requested from the controller."""
     factor: float = Field(1.4, gt=0)
     """The raised rate over the critical one."""
     warm: PositiveInt = 30
@@ -188,7 +188,7 @@ def catapults_of(measured: xr.Dataset, top: int) -> xr.Dataset:
         loss, norm = one.loss.values, one.kernel.values
         edges = np.flatnonzero(np.diff((one.rate_phase.values == RAISED).astype(int)))
         after = edges[1::2]
-        before = edges[::2][: len(after)]  # a raise that is not over has no second edge
+        before = edges[::2][: len(after)]  # a raise in progress has no second edge
         peaks = [start + np.argmax(loss[start : end + 1]) for start, end in zip(before, after, strict=True)]
         spike = Rise(before, np.array(peaks, int))
         inside = one.kernel_top.sel(split=top).values

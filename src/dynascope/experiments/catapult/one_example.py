@@ -1,4 +1,5 @@
-"""What is proved of the quadratic model on one example, on its exact map: Section 3.3 and Appendices B.3 to B.9."""
+"""The statements proved for the quadratic model on one example, on its exact map: Section 3.3 and Appendices B.3 to
+B.9."""
 
 from __future__ import annotations
 
@@ -93,8 +94,9 @@ class OneExampleTheory(Experiment):
         return jax.jit(measure, static_argnames="steps")(state, rate, label, c, jnp.asarray(width), steps=steps)
 
     def _equilibria(self) -> xr.Dataset:
-        """The multipliers of the equilibria with a loss, least over them; and how far a state beside one without moves
-        its kernel, by `inside`: ηλ within the margin of 0, at the margins, between, and within that of 2."""
+        """The smallest multiplier of the equilibria with a positive loss; and the change of the kernel from a state
+        beside one without loss, by `inside`: ηλ within the margin of 0, at the margins, between, and within that of
+        2."""
         multiplier, moved, places = [], [], ("within ε of 0", "at ε", "between", "at 2 - ε", "within ε of 2")
         for width in self.widths:
             c, margin, rate = 1 / width, np.log(width) / np.sqrt(width), 2.5

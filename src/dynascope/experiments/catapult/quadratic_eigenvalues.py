@@ -170,7 +170,8 @@ class QuadraticEigenvalues(Experiment):
         yield below("floor", statement, one.floor_change, 1e-8, source="Proposition B.11.3", shown=shown)
 
     def _pattern(self, runs: xr.Dataset, kind: Kind, id: str) -> Claim:
-        """Whether each direction does what its own critical rate says; those too near to it to tell are left out."""
+        """Whether each direction behaves as its own critical rate predicts; those too near to it to decide are left
+        out."""
         runs = runs.sel(place=list(PLACES[:-1]))
         change = runs.final / (2 + runs.excess) - 1
         catapulted = (runs.final < 2) & (change < -1e-6)

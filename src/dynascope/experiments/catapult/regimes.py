@@ -146,8 +146,8 @@ class Regimes(Experiment):
         return xr.merge([runs.isel(label_step=0, curvature_step=0, drop=True), others], combine_attrs="override")
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The exact map (3.11-3.12) from each run's own start; and, to leading order, by how much of itself the kernel
-        has moved at the end of a monotone run."""
+        """The exact map (3.11-3.12) from each run's own start; and, to leading order, the relative change of the kernel
+        at the end of a monotone run."""
         first = measured.isel(step=0).transpose("product", "seed", ...)
         state = State(jnp.asarray(first.residual.values), jnp.asarray(first.kernel.values))
         rate = jnp.asarray(first.product.values)[:, None] / state.kernel
@@ -239,8 +239,8 @@ class Regimes(Experiment):
 
 
 def boundaries(products: Float[np.ndarray, " p"], found: Int[np.ndarray, "p s"]) -> Float[np.ndarray, "2 s"]:
-    """For each seed the middle of two rates in a row: the last monotone one before the first rise, and the last that
-    comes back; nan if there is no such pair."""
+    """For each seed the midpoints of two consecutive rates: between the last monotone one and the first rise, and
+    between the last that comes back and the next; nan if there is no such pair."""
     middles = np.append((products[1:] + products[:-1]) / 2, np.nan)
     rises, back = found > two_layers.MONOTONE, found != two_layers.DIVERGENT
     first, last = np.where(rises.any(axis=0), rises.argmax(axis=0), 0) - 1, len(found) - 1 - back[::-1].argmax(axis=0)

@@ -1,4 +1,4 @@
-"""Figures of the three regimes: runs beside their exact map, outcomes over the rate, and what the width changes."""
+"""Figures of the three regimes: runs beside their exact map, outcomes over the rate, and the effect of the width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the experiments on catapults in SGD: how spikes are counted."""
+"""Shared by the experiments on catapults in SGD: the count of spikes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from dynascope.tasks.sphere import doubled_example
 SPIKE = 1.3
 """A step is a spike if it multiplies the loss on all the data by more than this."""
 STAR = 0
-"""Which example is doubled."""
+"""The index of the doubled example."""
 
 
 class FixedReadout(eqx.Module):

@@ -14,7 +14,7 @@ FADED = {"linewidth": 0.7, "alpha": 0.35}
 
 
 def stamp(figure: Figure, measured: xr.Dataset) -> None:
-    """A note in the corner that says which data were used."""
+    """Write the data set into the corner of the figure."""
     figure.text(0.995, 0.003, measured.attrs["data"], ha="right", va="bottom", fontsize=7, color=FAINT)
 
 

@@ -107,7 +107,7 @@ class TopEigenspace(TwoClassImages):
 
     models: tuple[Kind, ...] = ("quadratic", "network")
     width: PositiveInt = 2048
-    """Two layers: so many units, or channels of a 3 x 3 convolution, and a linear map."""
+    """Two layers: this many units, or channels of a 3 x 3 convolution, and a linear map."""
     ratio: float = Field(1.5, gt=0)
     """The learning rate over the critical one at initialization."""
     steps: PositiveInt = 60

@@ -23,16 +23,16 @@ Kind = Literal["quadratic", "linear", "network"]
 NAMES: dict[Kind, str] = {"quadratic": "Quadratic model", "network": "ReLU network", "linear": "Linearized network"}
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
 EXACT = 1e-8
-"""Within this, of the largest value so far, training does what an exact map says."""
+"""The largest difference, relative to the largest value so far, at which training agrees with an exact map."""
 RISE, NEGLIGIBLE = 1e-9, 1e-12
 """A step that raises the loss by this share is a rise, unless the loss is as small as that beside the first."""
 
 
 def network(key: PRNGKeyArray, dim: int, units: int, width: Array | int | None = None) -> tuple[MLP, Array]:
-    """A two-layer ReLU network in the NTK parameterization, and the factor its output is to be multiplied by.
+    """A two-layer ReLU network in the NTK parameterization, and a factor for its output.
 
-    With `width`, a traced number up to `units`, the units beyond it are zero, and so is their gradient, for ever: with
-    the factor sqrt(units/width) it is a network of that width, in a program that is compiled once for all widths.
+    With `width`, a traced number up to `units`, the units beyond it are zero, and so is their gradient, at all times:
+    with the factor sqrt(units/width) it is a network of that width, in a program that is compiled once for all widths.
     """
     whole = MLP(dim, 2, key=key, width=units, out=1, activation="relu", parameterization="ntk")
     if width is None:

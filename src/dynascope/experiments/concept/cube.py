@@ -1,4 +1,4 @@
-"""The cube of three two-valued concepts: how far each combination is from learned, and a drawing of it."""
+"""The cube of three two-valued concepts: how much of each combination is still missing, and a drawing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ SIDE = np.array([[1.0, 0.0], [0.55, 0.4], [0.0, 1.0]])
 
 
 def deficits(measured: xr.Dataset) -> xr.DataArray:
-    """For each combination what is missing of its concepts, (..., step, combination): 1 less what asking for a concept
-    beside the others changes in its share, as a mean over the combination's concepts. From the first recording on at
-    which half of the pictures of all concepts together are formed; NaN before. `level` counts the concepts combined."""
+    """For each combination the missing part of its concepts, (..., step, combination): 1 minus the change of a
+    concept's share when the prompt adds that concept to the others, as a mean over the combination's concepts. It
+    starts at the first recording at which half of the pictures of all concepts together are formed, with NaN before.
+    `level` counts the concepts combined."""
     names, found = [str(name) for name in measured.prompt.values if "1" in str(name)], []
     formed = from_first(measured.concepts_formed.isel(prompt=-1, drop=True) >= 0.5)
     for name in names:
@@ -35,7 +36,7 @@ def deficits(measured: xr.Dataset) -> xr.DataArray:
 
 
 def out_of_order(missing: xr.DataArray) -> xr.DataArray:
-    """The share of pairs of combinations, one inside the other, of which the smaller one has more missing."""
+    """The share of nested pairs of combinations in which the smaller one has more missing."""
     nodes = np.array([[int(digit) for digit in name] for name in missing.combination.values])
     values = missing.transpose(..., "combination")
     found = order.violation_share(values.values, order.comparable_pairs(nodes))

@@ -1,4 +1,4 @@
-"""Where the test loss of a run turns, and the stages of the Jacobian between its turning points."""
+"""The turning points of the test loss of a run, and the stages of the Jacobian between them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def turns_of(losses: np.ndarray, tolerance: float, most: int) -> xr.DataArray:
 
 
 def off_reference(turns: xr.DataArray, references: Sequence[Reference]) -> np.ndarray:
-    """How far each run's turns are from the reference's, the largest of them: below 1 within 1 % and rounding; infinite
-    if there are more or fewer turns."""
+    """The largest distance of each run's turns from the reference's: below 1 within 1 % and rounding; infinite if the
+    numbers of turns differ."""
     worst = []
     for reference, found in zip(references, turns.values, strict=True):
         known = np.array(reference.extrema, float)
@@ -58,19 +58,19 @@ def off_reference(turns: xr.DataArray, references: Sequence[Reference]) -> np.nd
 
 
 class Alternation(NamedTuple):
-    """How the stages of one run lie between the turning points of its loss, strongest concept first. A run without a
+    """The stages of one run relative to the turning points of its loss, strongest concept first. A run without a
     descent for every concept has no stages: nan, and False."""
 
     in_descent: np.ndarray
     """For each concept: its major reaches 1/2 during the descent of the same number."""
     group_left: np.ndarray
-    """For each ascent: what is left at its end of the minors between that concept and all weaker ones."""
+    """For each ascent: the remainder, at its end, of the minors between that concept and all weaker ones."""
     waits: np.ndarray
     """For each but the strongest: its major reaches 1/2 after the minor with the concept before it has peaked."""
     minor_left: np.ndarray
-    """The rest of that minor then, as a share of its peak."""
+    """The remainder of that minor at this step, as a share of its peak."""
     unsuppressed: np.ndarray
-    """The rest of that minor when its weaker major starts to grow, at a tenth, as a share of its peak."""
+    """The remainder of that minor when its weaker major reaches a tenth, as a share of its peak."""
     dominant: np.ndarray
     """The stronger of the two majors when that minor has lost a tenth of its peak."""
 

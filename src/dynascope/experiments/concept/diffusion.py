@@ -21,7 +21,8 @@ BETWEEN = "Equality with either was asked first. By gains the flip is 0.10 above
 DESCENDS_TWICE = "A double-descent-like curve for the concept space MSE caused by Transient Memorization."
 DECELERATES = "the speed of compositional generalization [...] decelerates at an exponential rate"
 EQUAL = 0.1
-"""How far from the predicted separation of the flip order may turn: the distance of two settings."""
+"""The largest distance between the predicted and the measured separation at which the order flips: that of two
+settings."""
 
 
 class PaintedConcepts(DiffusionExperiment):

@@ -66,7 +66,7 @@ def draw_gallery(measured: xr.Dataset) -> Figure:
 
 
 def draw_leads(reduced: xr.Dataset) -> Figure:
-    """The lead of size over color by separation: every training, and the structured identity mapping's."""
+    """The lead of size over color by separation, for every training and for the structured identity mapping."""
     figure, (leads, steps) = panels(2)
     at = reduced.separation.values
     leads.axhline(0, color=FAINT, linewidth=0.8)

@@ -1,6 +1,7 @@
-"""The base of the experiments on pictures: a diffusion model learns to paint, and is asked for what it never saw.
+"""The base of the experiments on pictures: a diffusion model learns to paint, and is prompted for combinations that it
+never saw.
 
-It paints inside the run, at every recording, and what it has painted is read off the pixels (and by a classifier).
+It paints inside the run, at every recording, and the concepts are read from the pixels (and by a classifier).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ CPU_SECONDS = 6.0
 
 
 class Drawing(Fields):
-    """The options of `ImageConcepts`, but for the color separation."""
+    """The options of `ImageConcepts`, except for the color separation."""
 
     size_separation: float = Field(0.4, ge=0, le=1)
     shape_separation: float = Field(1.0, ge=0, le=1)
@@ -74,7 +75,7 @@ class Network(Fields):
 
 
 class Painting(Fields):
-    """How the network is trained, and how it paints."""
+    """The options of training and of painting."""
 
     per_class: PositiveInt = 1740
     """Training pictures of each class: 85 % of 2,048."""
@@ -89,7 +90,7 @@ class Painting(Fields):
     shown: PositiveInt = 2
     """Pictures of each prompt that are kept at every recording."""
     held_out: NonNegativeInt = 32
-    """Pictures of each training class on which the loss is recorded; 0: it is not."""
+    """Pictures of each training class on which the loss is recorded; 0: no loss is recorded."""
 
 
 class Painter(ds.Member):
@@ -180,7 +181,7 @@ class Painter(ds.Member):
 
 
 class Labeler(ds.Member):
-    """An ensemble member: the classifier of what is painted, trained on pictures of all classes."""
+    """An ensemble member: the classifier of painted pictures, trained on pictures of all classes."""
 
     drawing: Drawing
     separations: tuple[float, ...]
@@ -207,7 +208,7 @@ class DiffusionExperiment(Painting, Network, Drawing, JoinableExperiment):
     parts: ClassVar[tuple[str, ...]] = ("separations", "seeds", "first_seed")
 
     separations: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-    """Color separations: how far red and blue are apart."""
+    """Color separations: the distances of red and blue."""
     shuffled: bool = False
     """Give every training picture the condition of another one."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -215,7 +216,7 @@ class DiffusionExperiment(Painting, Network, Drawing, JoinableExperiment):
     """The rate of the schedule's two numbers, if they are clipped apart."""
     steps: PositiveInt = 20_000
     checkpoints: int = Field(60, ge=4)
-    """How often it paints, evenly spaced in the square root of the step."""
+    """The number of recordings with pictures, evenly spaced in the square root of the step."""
     classifier_steps: NonNegativeInt = 10_000
     """Training steps of the classifier; 0: only the pixels are read."""
     seeds: PositiveInt = 5
@@ -252,7 +253,8 @@ class DiffusionExperiment(Painting, Network, Drawing, JoinableExperiment):
         return np.unique(np.rint(self.steps * np.linspace(0, 1, self.checkpoints + 1) ** 2)).astype(np.int32)[1:]
 
     def train(self, seed: int) -> xr.Dataset:
-        """Train on every separation with every seed: the concepts of what is painted at each recorded step."""
+        """Train on every separation with every seed, and read the concepts of the painted pictures at each recorded
+        step."""
         self._warn_without_an_accelerator()
         member = Painter(Drawing.of(self), Network.of(self), Painting.of(self))
         number = np.dtype(self.precision).type

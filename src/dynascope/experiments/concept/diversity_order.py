@@ -1,4 +1,4 @@
-"""Figure 2b: a concept with more diverse data is learned first; the data also set how learning slows."""
+"""Figure 2b: a concept with more diverse data is learned first; the data also determine the slowdown at the end."""
 
 from __future__ import annotations
 

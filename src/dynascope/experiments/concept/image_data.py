@@ -1,4 +1,4 @@
-"""The pictures of the diffusion model, and how strong the signals of their concepts are."""
+"""The pictures of the diffusion model, and the strength of the signals of their concepts."""
 
 from __future__ import annotations
 

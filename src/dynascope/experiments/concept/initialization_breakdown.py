@@ -1,4 +1,5 @@
-"""Appendix E.2: which starts show the transient, by the width and the size of U(0) and the sign of the minor entry."""
+"""Appendix E.2: the starts that show the transient, by the width and the size of U(0) and the sign of the minor
+entry."""
 
 from __future__ import annotations
 
@@ -51,10 +52,10 @@ class InitializationBreakdown(SymmetricExperiment):
     notes = """Two concepts, μ = (1, 2). A wider U has relatively smaller minors (the paper's "variance is large when
     d' is small" is meant relative to the majors), and a minor that starts negative raises the test loss first: both
     decide whether the loss turns. So does the size of the start: a smaller start has a lower peak of the minor. The
-    data of one concept are also spread up to twice its signal, which the document's remark on the role of
-    out-of-distribution data is about: only for the weaker concept does that end the detour. In the
-    control the start is so small that no width shows two descents. Starts are drawn from seeds that the reference did
-    not use; shares are compared by the score test of equal proportions."""
+    data of one concept are also spread up to twice its signal, to test the document's remark on the role of
+    out-of-distribution data: only for the weaker concept does that end the detour. In the control the start is so small
+    that no width shows two descents. Starts are drawn from seeds that the reference did not use; shares are compared by
+    the score test of equal proportions."""
 
     size: float = Field(0.02, gt=0)
     """E[w_ii(0)] = d' τ², kept fixed while the width varies."""

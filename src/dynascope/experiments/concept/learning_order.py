@@ -1,4 +1,4 @@
-"""Which concept is learned first, and how learning slows: how the output curves of trained MLPs are read and drawn."""
+"""Reading and drawing the output curves of trained MLPs: which concept is learned first, and how learning slows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dynascope.lab.criteria import below
 from dynascope.theory.concept.terminal_rates import settled_step
 
 SINGLE_SPEEDS = 1e-4
-"""Share of the largest speed down to which a speed is read: in float32, rounding of the outputs sets in below it."""
+"""Share of the largest speed down to which speeds are read: below it, rounding of the outputs dominates in float32."""
 DOUBLE_SPEEDS = 1e-6
 """The same in float64."""
 
@@ -103,7 +103,8 @@ def signal_label(which: Literal["mu", "sigma"], values: Sequence[float] | np.nda
 
 
 def draw_plane(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset | None, label: Literal["mu", "sigma"]) -> None:
-    """Output paths of the first seed, divided by their targets, one color per setting; 40 dots at equal intervals."""
+    """Output paths of the first seed, divided by their targets, one color per setting, with 40 dots at equal
+    intervals."""
     colors, every = settings_colors(measured.sizes["signal"]), max(1, measured.sizes["step"] // 40)
     z = normalized(measured).isel(seed=0)
     for index, color in enumerate(colors):

@@ -1,4 +1,5 @@
-"""Appendix D under its own assumptions: paths from starts as small as they demand, every lemma at every step."""
+"""Appendix D under its own assumptions: paths from starts as small as they require, with every lemma checked at every
+step."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ SINGULAR = (
 
 
 def measure_lemmas(paths: tuple[LemmaPath, ...]) -> xr.Dataset:
-    """For every path and lemma the first step at which it is broken (-1: never) and the worst margin; when each major
-    leaves the initial phase and the earliest step at which it may; and how far from I `W` ends."""
+    """For every path and lemma the first step at which it is broken (-1: never) and the worst margin; the step at which
+    each major leaves the initial phase and the earliest allowed one; and the distance of the last `W` from I."""
     rows: list[xr.Dataset] = []
     for path in paths:
         W, constants = path.run()

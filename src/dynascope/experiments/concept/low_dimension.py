@@ -57,7 +57,7 @@ class LowDimension(SimExperiment):
     population_seeds: int = Field(400, ge=0)
     """Starts in each share of the population gradient; 0 leaves these out."""
     slow_seeds: PositiveInt = 200
-    """How many of them are run again with steps ten times smaller."""
+    """Number of these starts that are run again with steps ten times smaller."""
     sum_seeds: PositiveInt = 400
     """Starts descended with the loss summed over coordinates, as eq. (2.1) is printed."""
     chosen: tuple[int, ...] = (230, 248)

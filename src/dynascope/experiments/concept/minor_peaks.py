@@ -1,4 +1,4 @@
-"""How high the minor entry of two concepts rises, where it turns, and how fast it decays, against closed forms."""
+"""The peak, the turning point and the decay of the minor entry of two concepts, against closed forms."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def predict_minors(measured: xr.DataTree) -> dict[str, xr.Dataset]:
 
 def reduce_minors(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr.Dataset]:
     """The minor entry's peak and the dominant major there, the relative `error` of the predicted peak, the rates
-    of decay over the predicted ones; and `turning_point`, where theory lets it turn."""
+    of decay over the predicted ones; and `turning_point`, the predicted one."""
     weak, strong = jnp.asarray(strengths(*DATA[2]))
     minors, decay = (measured[name].to_dataset() for name in ("minors", "decay"))
     table = minors[["minor_peak", "major_at_peak"]].assign(
@@ -78,7 +78,7 @@ def reduce_minors(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr
 
 
 def judge_minors(reduced: xr.DataTree) -> Claims:
-    """The minor entry: where it turns, how high it rises, how fast it decays."""
+    """Claims on the minor entry: its turning point, peak and decay."""
     minors = reduced["minors"].to_dataset()
     about = About(source="Section 4.2", seeds=minors.sizes["start"])
     major, star = minors.major_at_peak.median("start"), float(minors.turning_point)

@@ -1,4 +1,4 @@
-"""Figures 8 and 9: one descent of the test loss for each concept, from which starts, and how often."""
+"""Figures 8 and 9: one descent of the test loss for each concept, the starts that show it, and their share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class MultipleDescents(SymmetricExperiment):
     occurrences: ClassVar[tuple[Occurrence, ...]]
 
     shown_seed: int = 0
-    """NumPy seed of the start that is drawn, chosen because it shows the phenomenon; the shares say how rarely."""
+    """NumPy seed of the start that is drawn, chosen because it shows the phenomenon; the shares say how rare that
+    is."""
     starts: PositiveInt = 1000
     """Random Gaussian starts for each share."""
     aligned_starts: PositiveInt = 500

@@ -17,7 +17,7 @@ PRINTED: dict[str, Any] = {"color": FAINT, "linestyle": "-.", "linewidth": 1.4}
 
 
 def draw_terms(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
-    """Outputs at a generic input along the flow, and how much of them growth alone would give."""
+    """Outputs at a generic input along the flow, and the part that is due to growth alone."""
     seen, closed = (trace.isel(signal=1, seed=0, point=1) for trace in (measured, predicted))
     for k, color in enumerate(PALETTE[:3]):
         label = f"coordinate {k + 1}" + (" (no data)" if k == 2 else "")

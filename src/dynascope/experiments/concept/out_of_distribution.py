@@ -79,7 +79,8 @@ class OutOfDistribution(SimExperiment):
         return xr.DataTree.from_dict(nodes)
 
     def predict(self, measured: xr.DataTree) -> xr.Dataset:
-        """How many points are expected inside the radius, and the range of the smallest distance in 99 % of samples."""
+        """The expected number of points inside the radius, and the range of the smallest distance in 99 % of
+        samples."""
         expected = [nearest_point(self.mu, spread, self.radius, self.samples or 5000) for spread in self.spreads()]
         return xr.concat(expected, "signal")
 

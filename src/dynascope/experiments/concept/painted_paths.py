@@ -1,4 +1,5 @@
-"""Readings of paths of painted concepts: when pictures are formed, which concept leads, when each is learned."""
+"""Readings of paths of painted concepts: the step at which pictures are formed, the leading concept, the step at which
+each is learned."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ SMOOTHING = 2.0
 LEARNED = 0.8
 """A concept is learned when this share of the pictures has it."""
 HALF = 0.5
-"""Half of what asking for a concept can change."""
+"""Half of the largest change of a share by prompting for a concept."""
 GATE = 0.05
 """The training classes are learned when their mean squared error in concept space is below this."""
 
 
 def targets(prompts: xr.DataArray, concepts: xr.DataArray) -> xr.DataArray:
-    """The concept coordinates (prompt, concept) that each prompt asks for."""
+    """The concept coordinates (prompt, concept) that each prompt specifies."""
     digits = [[int(digit) for digit in str(name)] for name in prompts.values]
     return xr.DataArray(np.asarray(digits, float), {"prompt": prompts, "concept": concepts}, ("prompt", "concept"))
 
@@ -49,9 +50,9 @@ def new_path(measured: xr.Dataset, name: str = "concepts") -> xr.DataArray:
 
 
 def gains(measured: xr.Dataset) -> xr.DataArray:
-    """How much it changes the share of each concept in the new class to ask for it, from the first formed pictures on:
-    the share at the prompt with every concept less that at the prompt without this one. A network that has learned
-    nothing yet may favor one value of a concept; that is no gain."""
+    """The change of each concept's share in the new class by prompting for it, from the first formed pictures on: the
+    share at the prompt with every concept minus that at the prompt without this one. A network that has not learned
+    anything yet may favor one value of a concept; that is not a gain."""
     last, names = str(measured.prompt.values[-1]), list(measured.concept.values)
     path, parts = new_path(measured), []
     for i, name in enumerate(names):
@@ -61,12 +62,12 @@ def gains(measured: xr.Dataset) -> xr.DataArray:
 
 
 def lead(path: xr.DataArray) -> xr.DataArray:
-    """By how much the second concept leads the first, as a mean over the recordings of a path."""
+    """The lead of the second concept over the first, as a mean over the recordings of a path."""
     return (path.isel(concept=1, drop=True) - path.isel(concept=0, drop=True)).mean("step")
 
 
 def smoothed(path: xr.DataArray, width: float = SMOOTHING) -> xr.DataArray:
-    """A path smoothed along its recordings; what is NaN has no weight."""
+    """A path smoothed along its recordings; NaN has no weight."""
     n = path.sizes["step"]
     kernel = np.exp(-0.5 * ((np.arange(n)[:, None] - np.arange(n)[None, :]) / width) ** 2)
     weights = xr.DataArray(kernel, dims=("at", "step"))
@@ -100,14 +101,14 @@ def rise(measured: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def speed(measured: xr.Dataset) -> xr.DataArray:
-    """How far the mean path of the test class moves a step, between recordings; at the step in their middle."""
+    """The distance per step of the mean path of the test class between recordings, at the step in their middle."""
     path = new_path(measured).mean("seed")
     moved = np.sqrt((path.diff("step") ** 2).sum("concept", skipna=False)) / path.step.diff("step")
     return moved.assign_coords(step=(path.step.values[1:] + path.step.values[:-1]) / 2)
 
 
 def slow_down(step: np.ndarray, speed: np.ndarray, resolution: float) -> tuple[float, float]:
-    """How well an exponential and a power of time describe a falling speed: R² of its logarithm over the step and over
+    """The fit of a falling speed by an exponential and by a power of time: R² of its logarithm over the step and over
     the step's logarithm, from the largest speed down to the resolution; NaN with fewer than four speeds there."""
     fast = int(np.nanargmax(speed))
     lost = np.flatnonzero(~(speed[fast:] > resolution))
@@ -120,7 +121,7 @@ def slow_down(step: np.ndarray, speed: np.ndarray, resolution: float) -> tuple[f
 
 
 def resolution(step: np.ndarray, pictures: int) -> float:
-    """The speed of two shares that chance alone shows, as a share of so many pictures differs between recordings."""
+    """The speed of two shares due to chance alone, as the share among this many pictures varies between recordings."""
     return float(1 / np.sqrt(pictures) / np.median(np.diff(step)))
 
 
@@ -128,8 +129,8 @@ def predicted_lead(signal: xr.DataArray, spread: xr.DataArray) -> xr.Dataset:
     """The structured identity mapping of one layer at these signals (..., concept): strengths a, the `lead` of the
     second concept, and the `path` it takes.
 
-    Its outputs are z_p = 1 - exp(-a_p t), so that z_2 = 1 - (1 - z_1)^(a_2 / a_1) whatever the clock is. The lead is
-    the area between this path and the diagonal, r / (1 + r) - 1/2 with r = a_2 / a_1.
+    Its outputs are z_p = 1 - exp(-a_p t), so that z_2 = 1 - (1 - z_1)^(a_2 / a_1) for any clock. The lead is the area
+    between this path and the diagonal, r / (1 + r) - 1/2 with r = a_2 / a_1.
     """
     signal = signal.transpose(..., "concept")
     a = signal.copy(data=strengths(signal.values, spread.transpose(..., "concept").values, origin=True))

@@ -1,4 +1,5 @@
-"""How often random starts show transient memorization, by the network's shape: dimension, depth, hidden width."""
+"""The share of random starts that show transient memorization, by the network's shape: dimension, depth, hidden
+width."""
 
 from __future__ import annotations
 
@@ -54,8 +55,8 @@ class Families(NamedTuple):
 def measure_shares(
     experiment: SimExperiment, signals: Signals, shapes: Sequence[Shape], starts: int, seed: int
 ) -> xr.Dataset:
-    """How many starts of each shape memorize, by their test loss at every step and at every fifth; of `starts`, half
-    of them from a width of 8 and an eighth from 64."""
+    """The number of starts of each shape that memorize, by their test loss at every step and at every fifth; of
+    `starts`, half of them from a width of 8 and an eighth from 64."""
     found = []
     for shape in shapes:
         widest = max(shape.dim, shape.width)

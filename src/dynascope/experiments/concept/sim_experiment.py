@@ -31,7 +31,7 @@ PUBLISHED = {"origin": True, "bias": True, "reshuffle": False, "test_samples": 5
 
 
 class Training(Fields):
-    """The task, the network and how it is trained, with the paper's values: what shapes the compiled program."""
+    """The task, the network and the training, with the paper's values: the fields that shape the compiled program."""
 
     dim: PositiveInt = 64
     depth: PositiveInt = 1
@@ -122,7 +122,8 @@ class ConceptLearner(ds.Member):
 
 
 class SimExperiment(Training, Experiment):
-    """Fields that every experiment on a trained MLP has, with the paper's values; `train` trains what they describe."""
+    """Fields that every experiment on a trained MLP has, with the paper's values; `train` trains the networks that they
+    describe."""
 
     init_scale: float | None = Field(None, gt=0)
     """Standard deviation of Gaussian initial weights; the framework-default uniform if not given."""
@@ -131,7 +132,7 @@ class SimExperiment(Training, Experiment):
     seeds: PositiveInt = 10
 
     descends_population: ClassVar[bool] = False
-    """Whether it descends the population loss too, whatever its fields say."""
+    """Whether it always descends the population loss too, independently of its fields."""
 
     @model_validator(mode="after")
     def _has_a_population_loss(self) -> Any:

@@ -1,4 +1,5 @@
-"""How well the start alone predicts when each concept is learned, and how high the minor entries rise meanwhile."""
+"""The prediction, from the start alone, of the time at which each concept is learned, and of the peaks of the minor
+entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run of the symmetric model is drawn: its test loss, the entries of its Jacobian, its outputs."""
+"""Drawing a run of the symmetric model: its test loss, the entries of its Jacobian, its outputs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def draw_outputs(axes: Axes, W: np.ndarray, mu: Sequence[float], half_steps: Seq
 
 
 def draw_partition(dim: int, concepts: int) -> Figure:
-    """Figure 4: which entries are majors, minors (labeled by their groups) and irrelevant."""
+    """Figure 4: the entries that are majors, minors (labeled by their groups) and irrelevant."""
     figure, axes = panels(1, size=(4.4, 4.2))
     classes = entry_classes(dim, concepts)
     axes.imshow(classes.labels, cmap=ListedColormap(["#eef0f3", "#d1495b", "#9ccbd1"]), vmin=0, vmax=2)

@@ -1,7 +1,8 @@
 """Shared by the experiments on the symmetric model f(x) = U U^T x: training it, and scanning thousands of starts.
 
 Steps are those of gradient descent on U with the given learning rate on the loss of eq. (4.1): one of them is
-`2 * learning_rate` of the paper's clock. Starts come from NumPy seeds, so that a seed means the same start everywhere.
+`2 * learning_rate` of the paper's clock. Starts come from NumPy seeds, so that a seed gives the same start on every
+platform.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class SymmetricExperiment(Experiment):
         `rise` of the training loss (over its first value), the step `half_step` at which each major reaches 1/2 (nan:
         never), and the last `majors` and `test_loss`.
 
-        The curves are recorded some 600 times: at every step at first, later each time the step has grown by a percent.
+        The curves are recorded about 600 times: at every step at first, later whenever the step has grown by a percent.
         """
         run, tolerances = self._run(changes), tolerances or (self.tolerance,)
         record, parts = ds.log_steps(run["steps"], 1000), []

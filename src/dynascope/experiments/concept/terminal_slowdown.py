@@ -1,4 +1,4 @@
-"""Section 3.2: learning slows exponentially at its end, at a rate that the data set."""
+"""Section 3.2: learning slows exponentially at its end, at a rate that is determined by the data."""
 
 from __future__ import annotations
 

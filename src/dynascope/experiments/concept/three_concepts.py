@@ -1,4 +1,4 @@
-"""Figure 1b: a diffusion model learns size, shape and color apart, and is asked for their combinations."""
+"""Figure 1b: a diffusion model learns size, shape and color separately, and is prompted for their combinations."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ThreeConcepts(DiffusionExperiment):
         "strongest, and 1,000 steps are enough for it alone.",
     }
     notes = """Trained on the four corners of the cube with at most one concept at 1 (big red circles, and those with
-    one change), asked for all eight. The gain of a concept is what asking for it beside the two others changes in its
-    share, as read off the pixels. The document gives no signals for its figure, whose model learns size, then shape,
-    then color. Here shape has the strongest signal in the condition, and size in mean pictures. In the control
-    triangles are nearly circles. In `quick` the object is in the middle, so that shapes can be read off 8 x 8 pixels;
-    its 1,000 steps are enough for the first concept alone, beside which the others come much later. Other presets have
-    not been run."""
+    one change), prompted for all eight. The gain of a concept is the change of its share, read from the pixels, by
+    prompting for it in addition to the two others. The document gives no signals for its figure, whose model learns
+    size, then shape, then color. Here shape has the strongest signal in the condition, and size in mean pictures. In
+    the control triangles are nearly circles. In `quick` the object is in the middle, so that shapes can be read from 8
+    x 8 pixels; its 1,000 steps are enough for the first concept alone, beside which the others come much later. Other
+    presets have not been run."""
 
     defaults = {"separations": (0.4,), "concepts": ("size", "shape", "color")}
 
@@ -45,7 +45,7 @@ class ThreeConcepts(DiffusionExperiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The structured identity mapping of one layer at the signals of pictures and at those of conditions: the
-        strengths, and how far each concept is when the strongest one is at `leader`, whatever the clock is."""
+        strengths, and the progress of each concept when the strongest one is at `leader`, for any clock."""
         told = [ImageConcepts(float(one), **dict(Drawing.of(self))).condition_signals() for one in measured.separation]
         seen = [measured[name].transpose("separation", "concept").values for name in ("signal", "spread")]
         pairs = [seen, [np.stack(part) for part in zip(*told, strict=True)]]

@@ -101,7 +101,8 @@ class TransientMemorization(SimExperiment):
         return xr.DataTree.from_dict(traces)
 
     def predict(self, measured: xr.DataTree) -> xr.Dataset | None:
-        """Gradient flow from the chosen starts: what remains of the transient without the finite step size."""
+        """Gradient flow from the chosen starts: the part of the transient that does not depend on the finite step
+        size."""
         if not self.chosen:
             return None
         return transients.nearly_flow(self, [(self.mu, self.sigma)], self.chosen, dim=self.low_dim)
@@ -124,8 +125,8 @@ class TransientMemorization(SimExperiment):
         return xr.DataTree.from_dict(tree)
 
     def _detours(self, trace: xr.Dataset) -> xr.Dataset:
-        """For every seed its descents, the output at the lowest loss before the peak, at the peak and at the end,
-        the share of the loss left at the end, how far the weaker concept falls back, and the distance from the mean of
+        """For every seed its descents, the output at the lowest loss before the peak, at the peak and at the end, the
+        remaining share of the loss at the end, the decrease of the weaker concept, and the distance from the mean of
         the strongest cluster at the peak, over ‖x̂‖ (`gap`)."""
         loss, path = trace.test_loss.transpose("seed", "step").values, trace.output.transpose("seed", "step", "concept")
         high = stages.memorization_peak(loss)

@@ -1,4 +1,4 @@
-"""Transient memorization, a test loss that falls, rises and falls again: how it is measured, judged and drawn."""
+"""Transient memorization, a test loss that falls, rises and falls again: its measurement, claims and drawing."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from dynascope.lab.experiment import Claims, Figures, Source
 NEAR, LAST = 10, 20
 """A run is at the edge if it exceeded 2 / rate in the `NEAR` steps before a drop; the end is a mean over `LAST`."""
 LONG, ARRIVED = 100, 0.9
-"""The least number of steps between a drop and the end, where the sharpness is compared with the new edge, and the
-share of it that is asked for."""
+"""The least number of steps between a drop and the end, when the sharpness is compared with the new edge, and the
+required share of it."""
 KEPT, *LOWERED = PALETTE
 
 

@@ -1,4 +1,5 @@
-"""Section 3.6.2: does coupling of directions limit how many exceed 2/η? In the document's own example it does not."""
+"""Section 3.6.2: coupling of directions, which should limit the number of directions that exceed 2/η. In the document's
+own example it does not."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ class ExtendedModel(EdgeExperiment):
         )
 
     def _symmetric(self, cells: np.ndarray, starts: np.ndarray, couplings: np.ndarray) -> tuple[Array, Array]:
-        """Which starts stay finite, and how many eigenvalues are above 2/η = 2 on average over the last iterates."""
+        """Whether each start stays finite, and the mean number of eigenvalues above 2/η = 2 over the last iterates."""
 
         def one(strengths: Array, start: Array, pairs: Array, steps: Array) -> tuple[Array, Array]:
             task = ExtendedLoss(strengths, pairs)
@@ -100,7 +101,7 @@ class ExtendedModel(EdgeExperiment):
         return program(jnp.asarray(cells), jnp.asarray(starts), jnp.asarray(couplings), jnp.asarray(self.steps))
 
     def _asymmetric(self, cells: np.ndarray, Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Which starts of ||YZᵀ - diag a||²/2 stay finite."""
+        """Whether each start of ||YZᵀ - diag a||²/2 stays finite."""
         settings = jnp.asarray(np.repeat(cells, self.starts, axis=0))
         starts = {"Y": jnp.asarray(Y.reshape(-1, 3, 3)), "Z": jnp.asarray(Z.reshape(-1, 3, 3))}
         escaped = escape_times(diagonal_step, settings, starts, steps=self.steps)

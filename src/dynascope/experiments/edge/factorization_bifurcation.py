@@ -46,7 +46,7 @@ class FactorizationBifurcation(EdgeExperiment):
     }
     notes = """Generic starts of a factorization of diag(1, σ₂², …), learning rate K. |uᵀY| and |uᵀZ| are the components
     along the top eigenvector of C; the figure of the document shows the largest singular values instead. Theory (black)
-    is the one-dimensional quartic at the same K, and its doublings. The text does not give the spectrum, the start and
+    is the one-dimensional quartic at the same K, and its doublings. The text does not give the spectrum, the start or
     the number of steps. The control makes the second eigenvalue nearly as large as the first: then η(σ₁² + σ₂²) > 2
     soon after the threshold, and gradient descent diverges instead of doubling its period."""
 

@@ -1,4 +1,4 @@
-"""Figure 3.2: how large the second eigenvalue may be while a factorization oscillates along the first."""
+"""Figure 3.2: the largest second eigenvalue for which a factorization oscillates along the first."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class FactorizationBoundary(EdgeExperiment):
     is a member of one array program, and counts as diverged once an entry exceeds 1000. The color of a cell is the
     share of its starts that stay finite, its verdict that of the majority. On the dotted line the product of the two
     transition matrices on the orbit gets an eigenvalue above 1 (up to K = √5 - 1, where the orbit itself loses
-    stability). The text does not give dimension, grid, spectrum and α. The control starts with Y = Z, which stays so:
-    that is symmetric factorization, in which the second direction may oscillate too, and there is no boundary."""
+    stability). The text does not give the dimension, the grid, the spectrum or α. The control starts with Y = Z, which
+    stays so: that is symmetric factorization, in which the second direction may oscillate too, and there is no
+    boundary."""
 
     columns: PositiveInt = 100
     rows: PositiveInt = 100

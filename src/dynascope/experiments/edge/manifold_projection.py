@@ -33,8 +33,8 @@ class ManifoldProjection(EdgeExperiment):
     control = {"start": (1.05, 0.9)}
     notes = """M = {λ < 2/η, ∇L · u = 0} is the manifold of Damian et al., M_c that of the document, with the second
     eigenvalue in place of λ; both are restricted to minimizers (see edge.errata). Above η = 1, M has no minimizer.
-    Below it has, but the projection of a trajectory that starts far away is the end point of M and does not move while
-    the trajectory does. The text gives no start; (1.6, 0.7) is our choice. The control starts next to M, and the
+    Below, it has some, but the projection of a trajectory that starts far away is the end point of M and does not move
+    while the trajectory does. The text gives no start; (1.6, 0.7) is our choice. The control starts next to M, and the
     projection moves from the first step. The full setting takes seconds, so `quick` is the same."""
 
     above: float = 1.08
@@ -88,7 +88,7 @@ class ManifoldProjection(EdgeExperiment):
         )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The orbit above the threshold, the ends of M below it, and which minimizers M holds."""
+        """The orbit above the threshold, the ends of M below it, and the minimizers on M."""
         inside = constraint_manifolds.on_hyperbola(measured.x.values, measured.eta.values[:, None])
         return xr.Dataset(
             {

@@ -134,7 +134,7 @@ class MlpProcesses(EdgeExperiment):
     window: PositiveInt = 40
     """Standard deviation of the averaging window, in steps; the window is cut at two and a half of them."""
     critical: PositiveInt = 3
-    """How many directions may oscillate in the central flow."""
+    """Number of directions that may oscillate in the central flow."""
     substeps: PositiveInt = 2
     """Parts of one optimizer step, in the integration of the central flow."""
     seeds: PositiveInt = 5

@@ -16,7 +16,7 @@ BASIN = ("basin_product", "basin_gap_below", "basin_gap_above")
 HIGHEST = ("bound_ratio", "slope", "slope_rise", "height", "gap_high", "product", "defect", "change_over_K")
 HIGHEST += tuple(f"{name}_high" for name in BASIN)
 LOWEST = ("growth", "v_over_height", "gap_low", "change", *(f"{name}_low" for name in BASIN))
-"""Variables whose largest, and whose least, value over a run is kept."""
+"""Variables whose largest value over a run is kept, and those whose smallest is."""
 
 
 def sweep(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> xr.Dataset:

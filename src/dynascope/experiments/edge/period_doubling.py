@@ -1,4 +1,5 @@
-"""Figure B.5 and Theorem 3.3: the orbit of the quartic, up to which rate it attracts, and the cascade beyond."""
+"""Figure B.5 and Theorem 3.3: the orbit of the quartic, the largest rate at which it attracts, and the cascade
+beyond."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from dynascope.theory.edge import quartic_orbit
 from dynascope.theory.edge.quartic_proof import closed_form_errors, proof_margins
 
 DOUBLED = (2, 4, 8)
-"""Periods whose end is looked for."""
+"""Periods whose largest rate is searched for."""
 ATTRACTED = (1.005, 1.02, 1.05, 1.1, 1.121, 1.15, 1.2, 1.235)
 """Rates at which random starts are followed."""
 
@@ -44,7 +45,7 @@ class PeriodDoubling(EdgeExperiment):
     span: tuple[float, float] = (0.9, 1.6)
     """The range of rates in the diagram."""
     grid: PositiveInt = 2001
-    """How many rates the diagram has."""
+    """Number of rates in the diagram."""
     random_starts: PositiveInt = 20_000
 
     def measure(self, seed: int) -> xr.Dataset:

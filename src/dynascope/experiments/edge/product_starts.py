@@ -72,7 +72,7 @@ def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Da
     starts, rows = draw_starts(seed, draws), []
     for K in sweep:
         positive = np.asarray(_stays_positive(jnp.asarray(starts), jnp.asarray(K)))
-        chosen = np.resize(starts[positive][:KEPT], (KEPT, 2))  # repeated where there are fewer: one shape for all
+        chosen = np.resize(starts[positive][:KEPT], (KEPT, 2))  # repeated if there are fewer: one shape for all
         distinct = min(KEPT, int(positive.sum()))
         found = {
             name: np.asarray(value)[:distinct] for name, value in _follow(jnp.asarray(chosen), jnp.asarray(K)).items()
@@ -105,7 +105,7 @@ def _stays_positive(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> Arr
 
 
 def positivity_cases(seed: int, draws: int) -> xr.Dataset:
-    """How many random starts Lemma B.2 admits, and how many of them become negative."""
+    """The number of random starts that Lemma B.2 admits, and the number of these that become negative."""
     rng = np.random.default_rng(seed + 1)
     gap, product = rng.uniform(0, 0.6, draws), rng.uniform(1, 1.6, draws)
     middle = np.sqrt(product + gap**2 / 4)
@@ -119,8 +119,9 @@ def positivity_cases(seed: int, draws: int) -> xr.Dataset:
 
 
 def unbalanced_ends(seed: int, draws: int) -> xr.Dataset:
-    """Remark 5 at `LARGE_K`: of random starts in a square, how many stay finite and how many of these end with |x| and
-    |y| apart; and of the unbalanced orbit in closed form, its `swap_error` and the sizes of its multipliers."""
+    """Remark 5 at `LARGE_K`: the number of random starts in a square that stay finite, and the number of these that end
+    with |x| and |y| apart; and of the unbalanced orbit in closed form, its `swap_error` and the sizes of its
+    multipliers."""
     task = two_factors()
     starts = jnp.asarray(np.random.default_rng(seed + 2).uniform(0, 2.2, (draws, 2)))
     ends = jax.jit(lambda at: lax.fori_loop(0, STEPS, lambda _, here: task.step(here, LARGE_K), at))(starts)

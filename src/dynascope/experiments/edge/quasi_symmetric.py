@@ -45,7 +45,7 @@ class FactorizationDescent(ds.Member):
             return geometry.leading_components(factors["Y"], factors["Z"], task.target, case["top"])
 
         def drift(factors: Factors) -> Array:
-            """How far a step's change of YᵀY - ZᵀZ is from the exact formula, in units of |C|."""
+            """The error of a step's change of YᵀY - ZᵀZ against the exact formula, in units of |C|."""
             change = _gram_difference(task.step(factors, rate)) - _gram_difference(factors)
             error = change - gram_difference_change(factors, task.target, rate)
             return jnp.max(jnp.abs(error)) / jnp.linalg.norm(task.target)

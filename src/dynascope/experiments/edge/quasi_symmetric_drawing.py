@@ -47,7 +47,7 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
 
 
 def draw_noise(deviation: xr.DataArray) -> Figure:
-    """How the limit depends on the noise at the start."""
+    """The dependence of the limit on the noise at the start."""
     figure, axes = panels(1, size=(4.8, 3.6))
     noise, far = deviation.noise.values, deviation.values
     axes.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")

@@ -13,7 +13,7 @@ from jaxtyping import Array
 import dynascope as ds
 
 EARLY, LATE = 400, 64
-"""How many of the first and of the last steps of a run are recorded."""
+"""The numbers of first and of last steps of a run that are recorded."""
 
 
 class RateMap(eqx.Module):

@@ -1,1 +1,1 @@
-"""Feature learning: which directions of the input a network depends on, and whether catapults improve them."""
+"""Feature learning: the input directions that a network depends on, and the effect of catapults on them."""

@@ -26,7 +26,7 @@ from dynascope.lab.criteria import above, below, falling, rising
 from dynascope.lab.experiment import Claims, Figures, Source
 
 NONE = 0.005
-"""A share of super-critical steps below which they are taken to play no part."""
+"""The share of super-critical steps below which they are taken to be irrelevant."""
 PRINTED = {2000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
 """Table 4.1: alignment and test loss by batch size."""
 PRINTED_DIM, PRINTED_RUNS = 100, 3
@@ -95,8 +95,8 @@ class SmallBatchesTeachFeatures(BatchExperiment):
     `standard` (Figures C.18 and C.20) have absolute rates, as the document does there. `svhn` (Myrtle-5 of 256
     channels) and `celeba` take all training examples, with the critical rate of 5000 of them, as in the document, and
     are for a GPU; their numbers of steps are those of the synthetic data. USPS has 1925 training examples of its two
-    classes, so that its preset takes 1900 where the document says 2000. A spike is a step that raises the loss on all
-    the data by a factor of 1.3. In the control no direction of the input matters more than others."""
+    classes, so its preset takes 1900 instead of the document's 2000. A spike is a step that raises the loss on all the
+    data by a factor of 1.3. In the control no direction of the input matters more than others."""
 
     ratio: float = Field(0.5, gt=0)
     """Learning rate over the critical rate of all the data at the start."""
@@ -105,7 +105,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
     every_step: bool = True
     """Measure the critical rate of the batch at every step; or only at the recorded ones, which costs less."""
     spike_steps: NonNegativeInt = 300
-    """How many of the first steps with the smallest batch have the kernel of all the data measured."""
+    """Number of first steps with the smallest batch at which the kernel of all the data is measured."""
     spike_seeds: PositiveInt = 1
     """In how many seeds."""
 
@@ -183,7 +183,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         yield from self.on_the_reference(reduced)
 
     def _judge_table(self, found: xr.Dataset) -> Claims:
-        """Whether the printed means of three runs are such as three further runs would have."""
+        """Whether the printed means of three runs are compatible with those of three further runs."""
         spread = float(stdtrit(found.sizes["seed"] - 1, 0.975)) * np.sqrt(1 / found.sizes["seed"] + 1 / PRINTED_RUNS)
         for place, (id, name) in enumerate((("table-alignment", "alignment"), ("table-test-loss", "test"))):
             means = np.array([PRINTED[batch][place] for batch in found.batch.values.tolist()])

@@ -35,7 +35,7 @@ DATA["all-svhn"] = DATA["svhn"] | {"architecture": "myrtle", "depth": 5, "sample
 DATA["all-celeba"] = DATA["celeba"] | {"samples": 162770, "seeds": 3}
 PILOT = "The sizes and steps of quick, after pilot runs, for time and a clear effect."
 CORNER = 10
-"""How many rows and columns of the outer product are recorded."""
+"""Number of recorded rows and columns of the outer product."""
 RATE_TOLERANCE = 1e-2
 """Relative accuracy of the critical rate in the controller."""
 CRITICAL_EXAMPLES = 5000
@@ -47,8 +47,8 @@ MYRTLE_LAYERS = 5
 
 
 class Learner(ds.Member):
-    """An ensemble member. A `setting` is what the optimizer needs (for "catapults" how many, else a learning rate) and
-    the scale of the initial weights; a `seed` brings its own data and its unit of learning rates."""
+    """An ensemble member. A `setting` is the optimizer's number (of catapults for "catapults", else a learning rate)
+    and the scale of the initial weights; a `seed` brings its own data and its unit of learning rates."""
 
     network: Network
     optimizer: str
@@ -198,9 +198,9 @@ class CatapultExperiment(FeatureExperiment):
     """Gradient descent through several numbers of catapults, by the controller `dynamics.rates.catapults`."""
 
     catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
-    """How many to go through, fewest first."""
+    """Numbers of catapults to go through, smallest first."""
     factor: float = Field(1.4, gt=1)
-    """To what multiple of the critical rate the rate is raised."""
+    """The multiple of the critical rate to which the rate is raised."""
     steps: PositiveInt = 1500
     record: PositiveInt = 10
 

@@ -31,8 +31,8 @@ class NothingToAlign(CatapultExperiment):
         "quick/no-better-test-loss": "In 30 dimensions the test loss falls by a quarter with catapults, or with the "
         "larger rates that they allow, while the alignment stays. In 100 dimensions, the document's setting, it rises."
     }
-    notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the controller of features.gradient-descent in
-    place of its list of iterations. A run without all its catapults has no result. The control is a target of two
+    notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the controller of features.gradient-descent
+    instead of its list of iterations. A run without all its catapults has no result. The control is a target of two
     directions: 128 examples are too few to learn it well, but catapults raise its alignment (at quick's 30 dimensions;
     in 100 it is not learned at all)."""
 

@@ -34,16 +34,16 @@ class CatapultsTeachFeatures(CatapultExperiment):
     reacts: half the critical rate for 30 steps, then 1.4 times the critical one until the loss has been above 1.5 times
     what it was and is below it again, and so on; half the critical rate after the last catapult. Test loss and
     alignment are those of the recorded iterate with the best validation loss, outside of catapults, up to a training
-    loss of 1e-3; a run that diverges or does not complete its catapults has none. Two things go with the number of
-    catapults besides what they do to the features: the rate after the last one is larger, since the critical rate has
-    grown, and so training gets further in the same number of steps. The claim at equal training loss takes the second
-    away; the first cannot be taken away, for the rate without a catapult must be below the critical one. Runs of quick
+    loss of 1e-3; a run that diverges or does not complete its catapults has none. The number of catapults has two
+    effects besides that on the features: the rate after the last one is larger, since the critical rate has grown, and
+    so training gets further in the same number of steps. The claim at equal training loss removes the second effect;
+    the first cannot be removed, because the rate without a catapult must be below the critical one. Runs of quick
     without a catapult are not trained to the end. The control's target has no directions that matter more than others.
     Real sets take G* from a network of the document's kind, trained on all their examples of the two classes."""
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
-        """The best iterates; and the alignments at one training loss, that at which the run with the fewest catapults
-        ends: its own, and that of the run with the most, at the first recorded step after them that is there."""
+        """The best iterates; and the alignments at the training loss at which the run with the fewest catapults ends:
+        its own, and that of the run with the most catapults, at the first recorded step after them with this loss."""
         few, many = measured.isel(catapults=0), measured.isel(catapults=-1)
         done = (many.rate_phase != rates.RAISED) & (many.rate_catapults == self.catapults[-1])
         there = done & (many.train <= few.train.isel(step=-1))

@@ -39,8 +39,8 @@ class SmallRatesForgetBatches(BatchExperiment):
     }
     control = {"small_ratio": 0.5, "small_rate": None}
     notes = """Each batch size is trained at half the critical rate of the whole set at the start and at a fortieth of
-    it, with as many times more steps as the rate is smaller; quick takes a twentieth. Test loss and alignment are those
-    of the iterate with the best validation loss, up to a training loss of 1e-3. The presets `rate-0.1` are Figure
+    it, with the number of steps increased by the same factor; quick takes a twentieth. Test loss and alignment are
+    those of the iterate with the best validation loss, up to a training loss of 1e-3. The presets `rate-0.1` are Figure
     C.23's. In the control the small rate is the large one."""
 
     ratio: float = Field(0.5, gt=0)

@@ -45,11 +45,11 @@ class OptimizersAlign(FeatureExperiment):
         "celeba": DATA["celeba"] | {"samples": 1000},
     }
     control = {"data": "full-rank", "architecture": "fcn"}
-    notes = """Learning rates are those of Table C.1; momentum 0.9, and PyTorch's defaults for what is not stated. Each
-    optimizer takes as many steps, with batches (gradient descent: with all the data). Test loss and alignment are those
-    of the iterate with the best validation loss, up to a training loss of 1e-3; a run that diverges has none and is
-    left out of the correlation. The points of one optimizer are not independent, so the interval is too narrow. In the
-    control no direction matters more than others."""
+    notes = """Learning rates are those of Table C.1; momentum 0.9, and PyTorch's defaults for unstated settings. All
+    optimizers take the same number of steps, with batches (gradient descent: with all the data). Test loss and
+    alignment are those of the iterate with the best validation loss, up to a training loss of 1e-3; a run that diverges
+    has none and is left out of the correlation. The points of one optimizer are not independent, so the interval is too
+    narrow. In the control no direction matters more than others."""
 
     defaults = {"seeds": 3}
 

@@ -19,7 +19,7 @@ STOP = 1e-3
 def best_iterate(trace: xr.Dataset) -> xr.Dataset:
     """Records at the step with the lowest validation loss, and `at`, the number of steps taken. Only steps up
     to the first with a training loss below 1e-3 count, and none within a catapult. All is NaN if the run diverged
-    before that, if no step counts, or if fewer catapults were completed than asked for."""
+    before that, if no step counts, or if fewer catapults were completed than requested."""
     stopped = (trace.train < STOP).astype(int)
     until_stop = stopped.cumsum("step") - stopped == 0
     finite = np.isfinite(trace.train) & np.isfinite(trace.validation)
@@ -64,7 +64,7 @@ def larger(id: str, statement: str, one: xr.DataArray, other: xr.DataArray, **ab
 
 
 def correlated(found: xr.Dataset) -> Claim:
-    """The alignment of a run says something about its test loss."""
+    """The claim that the alignment of a run is correlated with its test loss."""
     related = correlation(found.test.values, found.alignment.values)
     statement = "Over all runs, test loss and alignment are negatively correlated: the upper end of the 95 % interval"
     return below("correlation", statement, related["interval"][1], 0.0, shown=related)

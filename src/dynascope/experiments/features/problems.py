@@ -71,8 +71,8 @@ class Problem(NamedTuple):
         return self[:6]
 
     def label(self, trace: xr.Dataset) -> xr.Dataset:
-        """The trace with what is known of the data: the alignment of an isotropic G, the accuracy of the reference, and
-        a description in the attributes."""
+        """The trace with the facts of the data: the alignment of an isotropic G, the accuracy of the reference, and a
+        description in the attributes."""
         known = {"isotropic_alignment": float(isotropic_alignment(self.target))}
         if self.accuracy is not None:
             known["reference_accuracy"] = self.accuracy

@@ -1,1 +1,2 @@
-"""Fixed operators with an MLP against message passing on graphs: what each can tell apart, and what it learns."""
+"""Fixed operators with an MLP against message passing on graphs: the nodes that each can distinguish, and its
+learning."""

@@ -1,4 +1,4 @@
-"""Propositions 2.3 and 2.4: how the number of classes of rooted graphs grows with the depth."""
+"""Propositions 2.3 and 2.4: the growth of the number of classes of rooted graphs with the depth."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ClassGrowth(Experiment):
     cost = {"quick": 2, "full": 12}
     presets = {"quick": {"largest": 13}}
     control = {"features": 1}
-    notes = """Every labeling of a tree with the features 0 and 1 is made, and the classes of their roots are counted by
-    refinement and by powers of A; the theory counts the same without making them. `largest` is the most nodes of a
-    tree whose labelings are all made. In a ball every inner node has degree m: its classes are those of aggregation
-    trees. In the control there is one feature, and all trees of a shape are in one class."""
+    notes = """All labelings of a tree with the features 0 and 1 are made, and the classes of their roots are counted by
+    refinement and by powers of A; the theory gives the same counts without making them. `largest` is the largest number
+    of nodes of a tree whose labelings are all made. In a ball every inner node has degree m: its classes are those of
+    aggregation trees. In the control there is one feature, and all trees of a shape are in one class."""
 
     features: Literal[1, 2] = 2
     shapes: tuple[tuple[str, int, int], ...] = (
@@ -209,7 +209,7 @@ def _root_classes(tree: Graph, features: int, depth: int) -> list[int]:
 
 
 def _draw_class() -> Figure:
-    """Trees of one class of all operators, which refinement tells apart."""
+    """Trees in one class of all operators that refinement tells apart."""
     tree = full_tree(2, 2)
     labelings = [(0, 1, 0, 1, 0, 0, 0), (0, 1, 0, 0, 0, 1, 0)]
     figure, axes = panels(2, size=(3.4, 2.6))

@@ -1,4 +1,4 @@
-"""Figure 2.4 and Table A.2: which fixed operators find the communities of a block model."""
+"""Figure 2.4 and Table A.2: the fixed operators that find the communities of a block model."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class CommunityDetection(Experiment):
     control = {"order": 1}
     notes = """Rank 1 is the hardest. The rates of the block model, its 250 nodes and the training are those of the
     authors' program: one pass over the graphs, one graph per step. Each power is normalized on its graph before the
-    next product. In the control there is one product only, and every operator sees little more than degrees. Quick
-    trains on a tenth of the graphs at three times the rate, with half of the layers of the spectral network, at rank
-    3. The full cost on a CPU is an estimate."""
+    next product. In the control there is only one product, and every operator sees little more than degrees. Quick
+    trains on a tenth of the graphs at three times the rate, with half of the layers of the spectral network, at rank 3.
+    The full cost on a CPU is an estimate."""
 
     within: Values = RATES
     """The edge rate in a community, at ranks 1, 2, ...; rates between communities keep the average degree."""

@@ -54,10 +54,10 @@ class GraphErrata(Experiment):
     notes = """The main results, Propositions 2.1, 2.3, 2.4, 2.6 and 2.7, hold. Proposition 2.2 holds for almost all
     pairs of random graphs, whose degrees differ, and not for almost all graphs: two edges ab and a'b' with equal
     degrees at a and a' and at b and b' become ab' and a'b, and no node's degree, nor any neighbor's, changes. In the
-    control graphs have 4 nodes, for which these codes are enough. Misprints without consequence for a number: t - 1 for
-    k - 1 in (A.15), "each of the two real datasets" where five are used, the order O(m^(k^m)) that drops a factor in
-    the exponent, and the last display in the proof of Lemma A.6, whose exponent should be 2^K - 1. The row of Table A.1
-    is shown if a data set is read, which quick does not."""
+    control graphs have 4 nodes, for which these codes suffice. Misprints without consequence for a number: t - 1 for k
+    - 1 in (A.15), "each of the two real datasets" where five are used, the order O(m^(k^m)) that drops a factor in the
+    exponent, and the last display in the proof of Lemma A.6, whose exponent should be 2^K - 1. The row of Table A.1 is
+    shown if a data set is read, which quick does not."""
 
     nodes: tuple[Annotated[int, Field(ge=3, le=200)], ...] = (10, 20, 40, 80)
     """Sizes of the random graphs G(n, 1/2)."""

@@ -1,4 +1,4 @@
-"""Table A.1: the classes of graphs that message passing and powers of the adjacency matrix see."""
+"""Table A.1: the classes of graphs that message passing and powers of the adjacency matrix distinguish."""
 
 from __future__ import annotations
 

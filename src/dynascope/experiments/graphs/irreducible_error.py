@@ -1,4 +1,5 @@
-"""Walk counts as functions of a node: the error that the classes of a GA-MLP leave, before anything is trained."""
+"""Walk counts as functions of a node: the irreducible error under the classes of a GA-MLP, before anything is
+trained."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class IrreducibleError(Experiment):
     degree: int = Field(6, ge=2)
     nodes: int = Field(1000, ge=10)
     drawn: int = Field(20, ge=1)
-    """How many random graphs besides the document's."""
+    """Number of random graphs besides the document's."""
     cora: bool = True
 
     def data_sets(self) -> tuple[str, ...]:

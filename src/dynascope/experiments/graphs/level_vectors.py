@@ -27,10 +27,10 @@ class LevelVectors(Experiment):
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {}}
     control = {"cases": ((3, 1), (4, 1))}
-    notes = """Trees have m children at every inner node and features 0 and 1. A level vector says how many zeros stand
-    on each level; operators of the structure see nothing else. `cases` are pairs of m and the depth, which is also the
-    length of the walks. At depth 1, the control, the number of walks is the number of leaves of a kind, which a level
-    vector fixes. The weights of the graph isomorphism network are set by hand, not trained."""
+    notes = """Trees have m children at every inner node and features 0 and 1. A level vector has the number of zeros on
+    each level; operators of the structure distinguish nothing else. `cases` are pairs of m and the depth, which is also
+    the length of the walks. At depth 1, the control, the number of walks is the number of leaves of a kind, which the
+    level vector determines. The weights of the graph isomorphism network are set by hand, not trained."""
 
     cases: tuple[tuple[int, int], ...] = ((3, 2), (3, 3), (4, 2))
     sequence: tuple[int, ...] = (0, 0, 0)

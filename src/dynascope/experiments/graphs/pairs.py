@@ -1,4 +1,4 @@
-"""Figures 2.1, 2.2, 2.3 and A.1: pairs of graphs that one family tells apart and the other does not."""
+"""Figures 2.1, 2.2, 2.3 and A.1: pairs of graphs that one family distinguishes and the other does not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPERATORS: dict[str, Callable[[Graph], Any]] = {
 }
 MESSAGES = "message passing"
 MAPS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, np.square, np.abs, lambda x: np.minimum(x, 1))
-"""Entrywise maps, of which operators are composed."""
+"""Entrywise maps that operators are composed of."""
 SUMS = (((1,), (2,)), ((3, 9), (6, 8)), ((5, 7), (4, 10)))
 """Lemma A.9, (A.30) to (A.32): sums of walk counts over nodes of the first graph that agree; counted from 1."""
 
@@ -182,7 +182,7 @@ def _apart(pair: Pair, rooted: bool, family: str, depth: int) -> list[bool]:
 
 def _random_operator(pair: Pair, rng: np.random.Generator) -> list[float]:
     """The features of the two roots under one random composition of D^a A D^b, shifts and entrywise tanh; and the sum
-    of the sizes of what is added up at a root."""
+    of the sizes of the terms at a root."""
     matrix = [np.eye(graph.nodes) for graph in pair]
     for _ in range(int(rng.integers(1, 5))):
         a, b, shift, bent = *rng.uniform(-1, 1, 3), rng.random() < 0.4
@@ -197,8 +197,8 @@ def _random_operator(pair: Pair, rng: np.random.Generator) -> list[float]:
 
 
 def _moved(graph: Graph, rng: np.random.Generator) -> float:
-    """How far a random composition m of entrywise maps and products of A is from m with the nodes renumbered, relative
-    to the sizes of what is added up."""
+    """The difference of a random composition m of entrywise maps and products of A from m with the nodes renumbered,
+    relative to the sizes of the terms."""
     order, first = rng.permutation(graph.nodes), graphs.to_scipy(graph).toarray().astype(float)
     matrices = [first, first[np.ix_(order, order)]]
     made = matrices

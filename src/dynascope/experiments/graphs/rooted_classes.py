@@ -1,4 +1,4 @@
-"""Table 2.1: the classes of nodes that message passing and powers of the adjacency matrix see."""
+"""Table 2.1: the classes of nodes that message passing and powers of the adjacency matrix distinguish."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ class SmallGraphs(Experiment):
     presets = {"quick": {"samples": 100}}
     control = {"operator": "normalized"}
     notes = """All graphs are from networkx's atlas. The operators D and A D^-α see each node's degree with the multiset
-    of its neighbors' degrees, which is compared as such: the power itself underflows. A graph is identified if no
-    other is in its class; shares are of labeled graphs, each isomorphism class counted with its number of labelings.
-    The control takes powers of D^-1/2 A D^-1/2 in place of powers of A."""
+    of its neighbors' degrees, which is compared itself, since the power underflows. A graph is identified if no other
+    is in its class; shares are of labeled graphs, each isomorphism class counted with its number of labelings. The
+    control takes powers of D^-1/2 A D^-1/2 instead of powers of A."""
 
     sizes: tuple[Literal[4, 5, 6, 7], ...] = (4, 5, 6, 7)
     operator: Literal["adjacency", "normalized"] = "adjacency"

@@ -34,7 +34,7 @@ PUBLISHED: Mapping[str, Mapping[str, tuple[float, int]]] = {
 }
 """The rate and the width of each row in the commands of the authors' program. Those of Ã(1) are not stated: A's."""
 CLOSE = 1.25
-"""The factor to which an error of the table is met."""
+"""The factor within which an error of the table is reproduced."""
 
 
 class WalkCounting(ComposedExperiment):
@@ -257,5 +257,5 @@ class WalkCounting(ComposedExperiment):
 
 
 def _numbered(error: Any) -> xr.DataArray:
-    """Settings by their number; what they are differs from model to model."""
+    """Settings by their number; their meaning differs between models."""
     return error.drop_vars(["rate", "width"]).assign_coords(setting=np.arange(error.sizes["setting"]))

@@ -52,7 +52,7 @@ class Counter(Member):
         """Training on `inputs` (train, ...), recording the errors of `outputs(model)` on both splits."""
 
         def errors(snapshot: Any) -> Float[Array, " split"]:
-            with jax.default_matmul_precision("highest"):  # errors are smaller than TF32 tells apart
+            with jax.default_matmul_precision("highest"):  # errors are smaller than the resolution of TF32
                 found = outputs(snapshot.model)
             squared = ((found - y) ** 2)[order] / jnp.var(y)
             ends = [0, self.train, *([self.train + self.held] if self.held else []), len(squared)]

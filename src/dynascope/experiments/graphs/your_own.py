@@ -1,4 +1,4 @@
-"""How much each family could tell apart on a graph of your own, before anything is trained."""
+"""The nodes that each family could distinguish on a graph of your own, before anything is trained."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class YourOwn(Experiment):
     presets = {"quick": {}}
     control = {"depth": 1}
     notes = """Give `graph` the path of an edge list (two node numbers in each line), a `.npz`, `.graphml`, `.gml`,
-    node-link `.json` or `.pt` file, and `labels` that of a text with one label in each line, or a node number and its
-    label. Without a path it is Cora. Self-loops are kept, repeated edges collapse, nodes without a label are left out
-    of the errors; the counts are on the page. The errors are what the best function of the classes leaves: the share of
-    wrong labels, or for labels with a point the mean squared error over the variance. Node features are not used."""
+    node-link `.json` or `.pt` file, and `labels` the path of a text with one label in each line, or a node number and
+    its label. The default is Cora. Self-loops are kept, repeated edges collapse, nodes without a label are left out of
+    the errors; the counts are on the page. The errors are those of the best function of the classes: the share of wrong
+    labels, or for labels with a point the mean squared error over the variance. Node features are not used."""
 
     graph: str = "cora"
     labels: str = ""

@@ -1,1 +1,1 @@
-"""Transition to linearity: wide networks are nearly linear in their weights, and where they are not."""
+"""Transition to linearity: wide networks are nearly linear in their weights, with exceptions."""

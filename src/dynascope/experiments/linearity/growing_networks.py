@@ -1,4 +1,4 @@
-"""Networks whose Hessian is measured as they grow: those that must become linear, and those that must not."""
+"""Networks whose Hessian is measured as they grow: those that become linear in theory, and those that do not."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Case(NamedTuple):
     sizes: tuple[float | int, ...]
     """Powers of m, at most those of the family."""
     linear: bool = True
-    """Whether the theorem says that it becomes linear."""
+    """Whether it becomes linear by the theorem."""
     thin: int = 0
-    """How many neurons of its second layer have a single incoming edge."""
+    """Number of neurons of its second layer with a single incoming edge."""
 
 
 FCN2, FCN3, FCN4 = (Family("fcn", (1.0,) * layers, "tanh") for layers in (1, 2, 3))

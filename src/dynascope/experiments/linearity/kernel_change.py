@@ -1,4 +1,4 @@
-"""Figure 2.2: how much the tangent kernel of a DenseNet with half its edges changes in training, against its width."""
+"""Figure 2.2: the change of the tangent kernel of a DenseNet with half its edges in training, against its width."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ class KernelChange(Experiment):
     }
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
     the root of the in-degree left; ten points, full-batch gradient descent on half the sum of squares at 1/λ_max(K₀).
-    The document does not state activation (here ReLU), rate, classes and preprocessing (here airplanes and birds of
-    CIFAR-10, standardized) nor when to stop (here 1500 steps; a loss below 1e-3 counts as converged). Two variants:
-    layers see the input as well as all hidden ones (equation A.5 as printed), or hidden ones only. `quick` uses ten 3s
-    and 8s of MNIST averaged to 49 pixels. Three exponents must be kept apart: the worst direction at a fixed distance
-    (-1/2) and the path of descent (-1), both of two layers of ReLU at one input, and Figure 2.2's. The second is that
-    of the quadratic model, whose gates are fixed; in the network itself units that close add a term of order 1/√m. In
-    the control the output is tanh(f + 1), with labels that it can reach (±0.5), and its kernel changes at any width."""
+    The document does not state the activation (here ReLU), the rate, the classes or the preprocessing (here airplanes
+    and birds of CIFAR-10, standardized), nor when to stop (here after 1500 steps; a loss below 1e-3 counts as
+    converged). Two variants: layers see the input as well as all hidden ones (equation A.5 as printed), or hidden ones
+    only. `quick` uses ten 3s and 8s of MNIST averaged to 49 pixels. Three exponents must be kept apart: the worst
+    direction at a fixed distance (-1/2) and the path of descent (-1), both of two layers of ReLU at one input, and
+    Figure 2.2's. The second is that of the quadratic model, whose gates are fixed; in the network itself units that
+    close add a term of order 1/√m. In the control the output is tanh(f + 1), with labels that it can reach (±0.5), and
+    its kernel changes at any width."""
 
     data: Data = "cifar10"
     samples: PositiveInt = 10

@@ -28,7 +28,7 @@ TOGETHER = {"fcn": 4096, "densenet": 512, "densenet without input": 512}
 
 
 class Points(NamedTuple):
-    """Inputs, each coordinate of order 1, labels -1 and +1, and what they are."""
+    """Inputs, each coordinate of order 1, labels -1 and +1, and a description."""
 
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]

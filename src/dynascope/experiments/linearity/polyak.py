@@ -33,8 +33,8 @@ class Polyak(Experiment):
     control = {"repeated": 1}
     notes = """A fully connected tanh network of three layers of weights, ten points with labels ±0.5, full-batch
     descent on half the sum of squares at rate 1/λ_max(K₀). The condition PL*: |∇L|² ≥ 2 μ L, with μ the smallest
-    eigenvalue of the tangent kernel K over the run; then the loss stays below (1 - ημ)^t L₀. A run keeps it when μ is
-    more than rounding (1e-5 λ_max), the loss stays below that bound and ends below a thousandth of the first; with the
+    eigenvalue of the tangent kernel K over the run; then the loss stays below (1 - ημ)^t L₀. A run keeps it if μ is
+    above rounding (1e-5 λ_max), the loss stays below that bound and ends below a thousandth of the first; with the
     linear output, which the theorem makes nearly linear in the weights, λ_min must also never fall below half of its
     first value. The nonlinear output is tanh(f + 1), which reaches the labels; its rate is that of f, since its own
     kernel is small if it starts saturated and grows by orders. In the control one point appears twice, with both
@@ -45,7 +45,7 @@ class Polyak(Experiment):
     data: Data = "cifar10"
     samples: PositiveInt = Field(10, ge=2)
     repeated: NonNegativeInt = 0
-    """How many of the last points give way to copies of the first, with the other label."""
+    """Number of last points that are replaced by copies of the first ones, with the other label."""
     label: float = Field(0.5, gt=0)
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (32, 128, 512)
     steps: PositiveInt = 2000
@@ -66,7 +66,7 @@ class Polyak(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The bound on the loss, with the smallest eigenvalue that the run has seen."""
-        tiny = np.finfo(float).tiny  # where a kernel is singular up to rounding, the bound is the first loss
+        tiny = np.finfo(float).tiny  # if a kernel is singular up to rounding, the bound is the first loss
         mu, start = np.maximum(measured.polyak_smallest.min("step"), tiny), measured.loss.isel(step=0, drop=True)
         rate = (1 / measured.polyak_largest.isel(step=0, drop=True)).sel(output=["linear"] * len(OUTPUTS))
         bound = np.empty((*start.shape, measured.sizes["step"]))
@@ -150,6 +150,6 @@ class Polyak(Experiment):
 
 
 def keeps(runs: xr.Dataset, *, steady: bool) -> xr.DataArray:
-    """Which runs keep the condition: see the experiment's notes."""
+    """Whether each run keeps the condition: see the experiment's notes."""
     kept = (runs.conditioning > 1e-5) & (runs.over_bound <= 1.001) & (runs.end <= FITTED)
     return kept & (runs.least >= 0.5) if steady else kept

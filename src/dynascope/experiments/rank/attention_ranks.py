@@ -1,6 +1,6 @@
-"""Ranks of attention heads during training: what is recorded, what is read off it, and claims about it.
+"""Ranks of attention heads during training: recording, readings and claims.
 
-The measured quantity is what the products W_K W_Qᵀ and W_V W_Oᵀ of each head have gained since initialization.
+The measured quantity is the change of the products W_K W_Qᵀ and W_V W_Oᵀ of each head since initialization, the gain.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " ti
 
 
 def record_times(until: float, points: int, systems: Iterable[Sequence[Stage]]) -> Float[np.ndarray, " points"]:
-    """Half of the times are spread evenly. The others crowd around the beginnings of the plateaus, when the limit has
-    kinks and the flow moves at a pace that depends on its scale; some are the beginnings and the middles themselves.
-    Their number does not depend on the stages, so that all seeds run the same program."""
+    """Half of the times are spread evenly. The others are dense around the beginnings of the plateaus, when the limit
+    has kinks and the flow moves at a pace that depends on its scale; some are the beginnings and the middles
+    themselves. Their number does not depend on the stages, so that all seeds run the same program."""
     stages = [stage for stages in systems for stage in stages if stage.time < until]
     begins = np.array([stage.time for stage in stages])
     marks = np.unique(np.append(begins, [stage.middle(until) for stage in stages]))
@@ -161,7 +161,8 @@ def _signs(beta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
 
 
 def as_predicted(reduced: xr.Dataset, at_least: float = 1.0) -> Claims:
-    """Claims about what `against_stages` returns, at one scale; the first is asked of this share of the plateaus."""
+    """Claims on the result of `against_stages`, at one scale; the first one must hold for this share of the
+    plateaus."""
     right = (reduced.wrong == 0).where(reduced.wrong.notnull())
     statement = "On every resolved plateau exactly the entries of Algorithm 1 are active, with its signs"
     yield share("one-at-a-time", statement, right, at_least, cases=2)

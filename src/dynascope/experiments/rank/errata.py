@@ -35,16 +35,16 @@ class RankErrata(Experiment):
     cost = {"quick": 4, "full": 5}
     presets = {"quick": {"scale": 1e-16}}
     control = {"printed_start": 1.0}
-    notes = """The theorem holds; the paper repairs the slips in print elsewhere. That several heads of one layer tie,
-    which is more than a slip, is an erratum of rank.diagonal-transformer. All numbers are from one linear example in
-    four coordinates. Two things are needed to carry out Algorithm 1 on a computer that the paper need not say:
-    coordinates of the support do not race in (10), since their force is not exactly 0; and the flow must be integrated
-    in reduced coordinates. Misprints without consequence for a number: indices in (13) and Assumption 4.3; R^p for
-    R^2p; in Lemma C.5 nondecreasing for nonincreasing, z^k for u^k, 4 rho K for about 10 rho K, and Assumption 4.4 used
-    where weights are balanced up to alpha^2; in C.6 an upper bound without the bar over its g; in C.7 the hypothesis,
-    which should be t_(k+1) > T_(k+1) + epsilon; in C.8 the interval, which should be (c/2, 2 - c/2); in C.9 w for
-    log_alpha w; in D.7 u u for u v and K_R for R; in Appendix A a reversed set difference. The control starts Algorithm
-    1 at b = 1, as it should."""
+    notes = """The theorem holds, and the paper itself repairs the slips elsewhere. The tie of several heads in one
+    layer, which is more than a slip, is an erratum of rank.diagonal-transformer. All numbers are from one linear
+    example in four coordinates. To run Algorithm 1 on a computer, two things are needed that the paper does not have to
+    state: coordinates of the support do not race in (10), since their force is not exactly 0; and the flow must be
+    integrated in reduced coordinates. Misprints without consequence for a number: indices in (13) and Assumption 4.3;
+    R^p for R^2p; in Lemma C.5 nondecreasing for nonincreasing, z^k for u^k, 4 rho K for about 10 rho K, and Assumption
+    4.4 used where weights are balanced up to alpha^2; in C.6 an upper bound without the bar over its g; in C.7 the
+    hypothesis, which should be t_(k+1) > T_(k+1) + epsilon; in C.8 the interval, which should be (c/2, 2 - c/2); in C.9
+    w for log_alpha w; in D.7 u u for u v and K_R for R; in Appendix A a reversed set difference. The control starts
+    Algorithm 1 at b = 1, as it should."""
 
     defaults = {"precision": "float64"}
 

@@ -35,7 +35,7 @@ from dynascope.tasks.data.text import encode, read_text
 from dynascope.tasks.next_token import NextToken
 
 LONG = 1000
-"""The least number of steps of a run in which keys and queries are asked to grow."""
+"""The least number of steps of a run in which keys and queries must grow."""
 THROUGHOUT = {"key-query": "small-throughout-key-query", "value-output": "small-throughout-value-output"}
 INCREASES = "Stable rank of the perturbation increases gradually"
 LATER = "From layer 2 on and in long runs only: in the first layer the rank falls to about 1, in others until step 200."
@@ -81,10 +81,10 @@ class Language(Size, Experiment):
     control = {"perturbation": "random"}
     notes = """The paper trains GPT-2 on Wikitext-103 (three epochs of blocks of 256 tokens, batch 16, Adam 3e-4 with
     linear decay). The defaults are the same, from random weights and without dropout, but on characters, or on
-    `vocabulary` byte-pair tokens learned from the text itself instead of GPT-2's own. The preset gpu is that on
-    Wikitext-103 with a vocabulary of GPT-2's size, mid is half as deep and wide, over 10 million tokens; neither has
-    been run, and learning 50,257 tokens from so long a text takes hours. `text` is a name in $DYNASCOPE_DATA or the
-    path of a UTF-8 file. In the control noise of the same size replaces what training changed. The main claim is the
+    `vocabulary` byte-pair tokens learned from the text itself instead of GPT-2's own. The preset gpu trains that model
+    on Wikitext-103 with a vocabulary of GPT-2's size, mid one half as deep and wide on 10 million tokens; neither has
+    been run, and learning 50,257 tokens from such a long text takes hours. `text` is a name in $DYNASCOPE_DATA or the
+    path of a UTF-8 file. In the control, noise of the same size replaces the change in training. The main claim is the
     contrast with noise, since noise of this size has a stable rank just below that at initialization (0.98 of it). The
     full cost on a CPU is an estimate."""
 
@@ -107,9 +107,9 @@ class Language(Size, Experiment):
     since: PositiveInt = 8_600
     """The step from which growth is measured: the first steps of Adam resemble sign descent and have higher rank."""
     recorded: int = Field(200, ge=10)
-    """About how many steps are recorded."""
+    """The approximate number of recorded steps."""
     perturbation: Literal["trained", "random"] = "trained"
-    """Record what training changed, or (the control) noise of the same size in place of each matrix's change."""
+    """Record the change of each matrix in training, or (the control) noise of the same size instead."""
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")

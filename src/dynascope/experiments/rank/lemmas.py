@@ -1,4 +1,4 @@
-"""The lemmas behind Theorem 4.1: conservation, the weights on the log scale, exits, and how far a plateau moves."""
+"""The lemmas behind Theorem 4.1: conservation, the weights on the log scale, exits, and the drift on a plateau."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class RankLemmas(Experiment):
     notes = """Conservation and equation (7) are measured on the flow of u and v themselves, by Runge-Kutta steps from
     random starts. Lemmas D.1 to D.3 are about any weights with u² - v² of order alpha²: here random ones, with b from
     -0.5 to 2.5. D.4 is tested on the plateaus of Algorithm 1, and C.5 on the exact flow, of random quadratic losses and
-    of the example in which a coordinate leaves and returns. In the control gradient descent with a rate of 0.1 takes
-    the place of the flow; it does not conserve u² - v²."""
+    of the example in which a coordinate leaves and returns. In the control gradient descent with a rate of 0.1 replaces
+    the flow; it does not conserve u² - v²."""
 
     defaults = {"precision": "float64"}
 
@@ -72,7 +72,7 @@ class RankLemmas(Experiment):
         return QuadraticLoss(jnp.asarray(root @ root.T / (2 * self.dim)), jnp.asarray(rng.normal(size=self.dim)))
 
     def _path(self, task: QuadraticLoss, start: Array) -> tuple[np.ndarray, np.ndarray]:
-        """How far u² - v² is from its start, relative to u² + v², and the error of (7), at every step."""
+        """The change of u² - v² from its start, relative to u² + v², and the error of (7), at every step."""
 
         def velocity(pair: Array) -> Array:
             return pair[::-1] * force(task, pair[0] * pair[1])
@@ -143,8 +143,8 @@ class RankLemmas(Experiment):
 
 
 def _plateaus(task: QuadraticLoss, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, int]:
-    """Over the bound of Lemma C.5: how far the weights move away from each plateau that they reach. And the number of
-    violations of Lemma D.4."""
+    """The distance that the weights move away from each plateau that they reach, over the bound of Lemma C.5; and the
+    number of violations of Lemma D.4."""
     stages = greedy_stages(task, len(u))
     wrong = sum(not one.holds for one in assumptions.non_degeneracy(stages, u, v) if "D.4" in one.name)
     wrong += sum(_unexplained(stage) for stage in stages[1:])

@@ -1,4 +1,4 @@
-"""Figures 3b and 11: noise at the beginning of a transition does not change where it ends."""
+"""Figures 3b and 11: noise at the beginning of a transition does not change its end."""
 
 from __future__ import annotations
 

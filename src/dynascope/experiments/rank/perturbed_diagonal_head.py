@@ -1,4 +1,4 @@
-"""The base of the two experiments that perturb a run of the diagonal head and follow how it continues."""
+"""The base of the two experiments that perturb a run of the diagonal head and follow its continuation."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PerturbedHeadExperiment(HeadExperiment):
         return ds.ensemble(Continuation(self.dim), {"case": over}, times=times, fixed=data, width=1).trace
 
     def noticed(self, states: State) -> Bool[np.ndarray, "time p"]:
-        """Which coordinates have a weight that is not negligible, at each time."""
+        """Whether each coordinate has a weight that is not negligible, at each time."""
         log_size = states.log_kappa / 2 + np.abs(states.z) - np.log(2)  # of the larger weight
         return log_size > np.log(self.negligible)
 

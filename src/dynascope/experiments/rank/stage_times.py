@@ -64,8 +64,8 @@ class StageTimes(HeadExperiment):
         return xr.concat(list(found.values()), xr.DataArray(list(found), dims="system", name="system"), join="outer")
 
     def _compare(self, path: xr.Dataset, stages: list[Stage], until: float) -> xr.Dataset:
-        """Along the ladder: errors, lags and errors of b of resolved stages; the mean distance of the loss; and how
-        many activations at the smallest scale are not where they are expected."""
+        """Along the ladder: errors, lags and errors of b of resolved stages; the mean distance of the loss; and the
+        number of activations at the smallest scale that are not as expected."""
         smallest = min(self.scales)
         rows: list[xr.Dataset] = []
         chosen = resolved_plateaus(stages, smallest, until)

@@ -34,15 +34,15 @@ class Vision(VisionExperiment):
     }
     control = {"perturbation": "random"}
     notes = """The defaults are the paper's ViT on CIFAR-10 and need a GPU (a step in bfloat16 takes 17.5 ms on an H200,
-    the whole run a quarter of an hour; the cost on a CPU is an estimate). the preset cifar100 is for Figures 16 and 17,
-    imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; it has never been run. Images are
-    stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their number). They are
-    cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. If the
-    paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra token, no biases in
-    keys, queries and values, framework-default weights, one cosine cycle. The paper prints no numbers; the thresholds
-    `low` and `growth` were set before any run of these experiments. The preset small trains on digit pairs over three
-    seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and asks for any growth. In the control
-    noise of the same size replaces what training changed; its rank is not low."""
+    the whole run a quarter of an hour; the cost on a CPU is an estimate). The preset cifar100 is for Figures 16 and 17,
+    imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; the latter has never been run. Images are
+    stored on the device as integers; all of ImageNet would take 190 GB (images= limits their number). They are cropped
+    by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. For settings that
+    the paper does not state, the usual recipe is taken: layer norm before each block, GELU, an extra token, no biases
+    in keys, queries and values, framework-default weights, one cosine cycle. The paper prints no numbers; the
+    thresholds `low` and `growth` were set before any run of these experiments. The preset small trains on digit pairs
+    over three seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and requires only some
+    growth. In the control, noise of the same size replaces the change in training; its rank is not low."""
 
     learning_rate: float = Field(1e-4, gt=0)
     low: tuple[float, float] = (1 / 3, 0.7)

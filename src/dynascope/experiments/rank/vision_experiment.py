@@ -131,9 +131,9 @@ class VisionExperiment(Size, Experiment):
     clip: float | None = Field(None, gt=0)
     """Clip gradients to this norm; none: no clipping."""
     recorded: int = Field(200, ge=10)
-    """About how many steps are recorded."""
+    """The approximate number of recorded steps."""
     perturbation: Literal["trained", "random"] = "trained"
-    """Record what training changed, or (the control) noise of the same size in place of each matrix's change."""
+    """Record the change of each matrix in training, or (the control) noise of the same size instead."""
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")

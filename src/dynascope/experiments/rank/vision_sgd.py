@@ -28,8 +28,8 @@ class VisionSGD(VisionExperiment):
     }
     control = {"perturbation": "random"}
     notes = """The paper states the learning rate 0.3 and 500 epochs; batch 512, no momentum, 15 epochs of warm-up and a
-    cosine decay are our choices. Data sets and presets are those of rank.vision. In the control noise of the same size
-    replaces what training changed. The full cost on a CPU is an estimate."""
+    cosine decay are our choices. Data sets and presets are those of rank.vision. In the control, noise of the same size
+    replaces the change in training. The full cost on a CPU is an estimate."""
 
     learning_rate: float = Field(0.3, gt=0)
 

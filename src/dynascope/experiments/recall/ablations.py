@@ -1,4 +1,4 @@
-"""Figures 4.9 to 4.11: which feed-forward map holds the noise, with MLPs and linear maps in either layer."""
+"""Figures 4.9 to 4.11: the feed-forward map that holds the noise, with MLPs and linear maps in either layer."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from dynascope.tasks.arithmetic import NEXT_QUESTION, answer_in, few_shot, make_
 from dynascope.tasks.data import gsm8k
 
 ENOUGH = 100
-"""From this many problems on, accuracies are compared."""
+"""The number of problems from which accuracies are compared."""
 
 
 class Arithmetic(OptionalExperiment):
@@ -37,8 +37,8 @@ class Arithmetic(OptionalExperiment):
     control = {"share": 1.0}
     notes = """The document's setting is Phi-3 on the 1,319 problems of GSM8K, for a GPU; its prompt is not stated, so
     the worked examples are the library's own. Name any other model with its layer. Quick runs the whole pipeline with
-    SmolLM2 on four simple problems: so few say nothing about accuracy, and no claim is made about it. From 100 problems
-    on the main claim is about it. The control keeps the whole matrix."""
+    SmolLM2 on four simple problems, too few for a claim about accuracy. From 100 problems on the main claim is about
+    it. The control keeps the whole matrix."""
 
     model: str = Field("microsoft/Phi-3-mini-4k-instruct", min_length=1)
     """`smollm2`, a folder, a .gguf file, or a name in the cache of a hub."""
@@ -76,7 +76,7 @@ class Arithmetic(OptionalExperiment):
             answers.append([[answer_in(text) for text in written] for written in (whole, cut)])
         return xr.Dataset(
             {
-                "answer": (("shots", "model", "problem"), np.array(answers, float)),  # NaN where there is none
+                "answer": (("shots", "model", "problem"), np.array(answers, float)),  # NaN if there is none
                 "wanted": ("problem", [problem.answer for problem in asked]),
             },
             {"shots": list(self.shots), "model": ["whole", "cut"]},

@@ -32,8 +32,8 @@ class AssociationFirst(TrainedExperiment):
     sequences and a narrow model, whose learning rate is a little higher. The model is tested on sequences without
     noise: one that has learned the task gives the target the probability 1 - alpha. The full size is meant for a GPU.
     The loss is
-    that of the authors' program, at all triggers; preset `text` takes it at the last position alone, as the text has
-    it. In the control there is no noise, and so no association to remove."""
+    that of the authors' program, at all triggers; preset `text` takes it at the last position alone, as in the text. In
+    the control there is no noise, and so no association to remove."""
 
     def measurements(self) -> Mapping[str, Measurement]:
         return {"trained": self.training()}

@@ -23,9 +23,10 @@ class Attention(TrainedExperiment):
     cost = {"quick": 20, "full": 100_000, "H200": 140}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"shuffled": True}
-    notes = """The same training as recall.association-first, whose stored measurement it takes. Attention is read on
-    contexts in which half of what follows a trigger is noise, as a mean over contexts. The right panel of the figure is
-    recall.fine-tuning. In the control labels are other sequences' targets, and looking back does not help."""
+    notes = """The same training as recall.association-first, whose stored measurement it takes. Attention is measured
+    on contexts in which half of the tokens after triggers are noise, as a mean over contexts. The right panel of the
+    figure is recall.fine-tuning. In the control labels are other sequences' targets, and attention to earlier tokens
+    does not help."""
 
     known_failures = {
         "full/previous-token": """Only tokens near the start of a sequence do: with 256 tokens the second gives more

@@ -1,4 +1,4 @@
-"""Figure 4.14: at a fixed budget of parameters, bigrams are learned better the more of it feed-forward maps have."""
+"""Figure 4.14: at a fixed budget of parameters, bigrams are learned better with a larger share in feed-forward maps."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Budget(Experiment):
     }
     control = {"predicted": "previous"}
     notes = """Two blocks of attention and MLP share a budget of parameters. They are trained by Adam for 100 steps on
-    the next character away from triggers, which the last character alone decides, each with the best of several
+    the next character away from triggers, which depends on the last character alone, each with the best of several
     learning rates, chosen by the mean over seeds. The document states neither budgets nor widths nor the optimizer. In
-    the control the character before is to be named, which only attention can see. The full cost on a CPU is an
+    the control the target is the previous character, which only attention can see. The full cost on a CPU is an
     estimate; the full setting is for a GPU."""
 
     budgets: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (2**15, 2**17, 2**19)
@@ -60,7 +60,7 @@ class Budget(Experiment):
     steps: Annotated[int, Field(ge=10)] = 100
     seeds: PositiveInt = 2
     predicted: Literal["next", "previous"] = "next"
-    """The token to be named at a position: the next, or (the control) the one before."""
+    """The token to predict at a position: the next, or (the control) the one before."""
 
     def data_sets(self) -> tuple[str, ...]:
         return (TEXT,)
@@ -98,7 +98,7 @@ class Budget(Experiment):
         return trace[["loss"]].assign_coords(rate=list(self.rates))
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The least losses of a model that sees the last token, and of one that sees nothing."""
+        """The least losses of a model that sees the last token, and of one without any input."""
         text = character_frequencies(TEXT)
         trigger = int(np.argmax(text.first))
         return xr.Dataset(least_losses(text.first, text.following, self.alpha, trigger, self.length)._asdict())
@@ -169,7 +169,7 @@ class AwayFromTriggers(SampledTask):
         return self.recall.sample(key, count)
 
     def loss(self, model: Any, batch: RecallBatch) -> Float[Array, ""]:
-        """The loss; the token before the last, which was set and not drawn, is not asked for."""
+        """The loss; the token before the last, which was set and not drawn, is not predicted."""
         scores = jax.nn.log_softmax(jax.vmap(model)(batch.tokens))
         place = jnp.arange(self.recall.length)
         asked = (place > 0) if self.previous else (place != self.recall.length - 2)

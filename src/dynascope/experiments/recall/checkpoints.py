@@ -1,4 +1,5 @@
-"""Figures 4.13 and C.1 on a language model of our own: what the last word tells comes before what context tells."""
+"""Figures 4.13 and C.1 on a language model that is trained here: association with the last word is learned before
+context."""
 
 from __future__ import annotations
 
@@ -29,16 +30,16 @@ from dynascope.tasks.data.words import words
 from dynascope.tasks.next_token import NextToken
 
 HELD_OUT = 0.1
-"""The share of the text, at its end, on which models are asked."""
+"""The share of the text, at its end, on which models are tested."""
 TOP = 5.0
-"""A mean rank at which "the" is one of the top predictions."""
+"""The mean rank up to which "the" is one of the top predictions."""
 ENDS = ("context", "copying", "word_the", "other_the")
 EARLY = 10
 """Steps by which the document's models have "the" among their top predictions."""
 MOST = 0.6
 """The share of trainings that counts as most; set after 10 trainings, of which 8 or 9 were as the claims say."""
 LONG = 2000
-"""The least number of steps of a run in which copying, and a gain by truncation, are asked for."""
+"""The least number of steps of a run in which copying, and a gain by truncation, are required."""
 
 
 class Checkpoints(Size, OptionalExperiment):
@@ -56,14 +57,13 @@ class Checkpoints(Size, OptionalExperiment):
     }
     control = {"shuffled": True}
     notes = """A GPT on the most frequent words of a text and one token for all others, trained by Adam with a linearly
-    decaying rate; the document looks at Pythia, whose checkpoints are read instead if `checkpoints` names a folder
-    of them: then context is what makes the indirect object likelier than the other name, and claims that need the text
-    of the training are left out. Questions are on the last tenth of the text. The part of the last word alone is
-    measured by putting it into other contexts, that of the words before by the difference. The document ascribes the
-    early rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
-    too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The
-    control has the words in random order. Presets small and full have not been run; the full cost on a CPU is an
-    estimate."""
+    decaying rate; the document uses Pythia, whose checkpoints are read instead if `checkpoints` names a folder of them:
+    then context is measured by how much likelier the indirect object is than the other name, and claims that need the
+    training text are left out. Questions are on the last tenth of the text. The part of the last word alone is measured
+    by putting it into other contexts, that of the words before by the difference. The document ascribes the early rank
+    of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare, too short
+    a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The control has
+    the words in random order. Presets small and full have not been run; the full cost on a CPU is an estimate."""
 
     text: str = "wikitext103"
     vocabulary: int = Field(8192, ge=100)
@@ -78,7 +78,7 @@ class Checkpoints(Size, OptionalExperiment):
     ranks: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 4, 16)
     """Ranks to which the input weights of each MLP are cut."""
     questions: Annotated[int, Field(ge=20)] = 400
-    """Places of the held-out text that are asked, of each kind."""
+    """Number of tested places of the held-out text, of each kind."""
     recorded: Annotated[int, Field(ge=5)] = 40
     seeds: PositiveInt = 1
     checkpoints: str = ""
@@ -130,8 +130,8 @@ class Checkpoints(Size, OptionalExperiment):
         return trace.rename({name: str(name).removeprefix("seen_") for name in trace.data_vars if "seen_" in str(name)})
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        """How often "the" follows these words in the text that is trained on: what the last word alone tells. That text
-        is not at hand for checkpoints of a pretrained model."""
+        """The frequency of "the" after these words in the training text, the prediction from the last word alone. That
+        text is not available for checkpoints of a pretrained model."""
         if self.checkpoints:
             return None
         return xr.Dataset({"word_the": measured.word_share, "other_the": measured.other_share})

@@ -1,4 +1,4 @@
-"""What the figures of trained transformers share."""
+"""Shared by the figures of trained transformers."""
 
 from __future__ import annotations
 

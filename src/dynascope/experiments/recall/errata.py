@@ -30,11 +30,11 @@ class RecallErrata(Experiment):
     presets = {"quick": {"tokens": 80}}
     control = {"previous": 0.0}
     notes = """All numbers are exact: moments of the chain behind the task, and population gradients, without sampling.
-    In the end attention learns what the document says (recall.phases); only the first step goes the other way, since
-    terms that are dropped one by one add up over the N tokens. In the control the values hold current tokens only, and
-    the first step has the printed sign. Misprints without consequence for a number: the recursion of the noise logit
-    has the new logit on its right side; (4.6) lacks the learning rate; both W_QK of Section 4.4.4.2 are transposed;
-    Lemma C.10 has a stray 1 - alpha; the gradient in the proof of Lemma C.2 is called W_F."""
+    In the end attention learns what the document states (recall.phases); only the first step goes the other way, since
+    terms that are negligible one by one add up over the N tokens. In the control the values hold current tokens only,
+    and the first step has the printed sign. Misprints without consequence for a number: the recursion of the noise
+    logit has the new logit on its right side; (4.6) lacks the learning rate; both W_QK of Section 4.4.4.2 are
+    transposed; Lemma C.10 has a stray 1 - alpha; the gradient in the proof of Lemma C.2 is called W_F."""
 
     defaults = {"precision": "float64"}
 
@@ -43,7 +43,7 @@ class RecallErrata(Experiment):
     """The length of a context over the number of tokens."""
     alpha: float = Field(0.3, gt=0, lt=0.38)
     previous: float = Field(1.0, ge=0, le=1)
-    """How much of beta_1 the values hold for previous tokens: beta_2/beta_1."""
+    """The ratio beta_2/beta_1 of the values for previous tokens to those for current ones."""
 
     def measure(self, seed: int) -> xr.Dataset:
         size, length, alpha = self.tokens, self.ratio * self.tokens, self.alpha

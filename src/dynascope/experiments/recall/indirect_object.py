@@ -26,12 +26,12 @@ from dynascope.tasks import IndirectObject, IndirectObjectBatch
 TESTS = 512
 """Sequences without noise on which models are tested."""
 SEEN = ("correct", "distracted", "noise", "accuracy", "choice", "accuracy_of_others", "loss")
-"""Measured for every model, whole and truncated."""
+"""The scores that are measured for every model, whole and truncated."""
 Depths = tuple[Annotated[int, Field(ge=1)], ...]
 CONVERGED = 4
 """Layers up to which the document's trainings by Adam converge."""
 RESOLVED = 3
-"""Seeds from which on the gain of a truncation is judged."""
+"""The number of seeds from which the gain of a truncation is judged."""
 
 
 class IndirectObjects(Experiment):
@@ -50,8 +50,9 @@ class IndirectObjects(Experiment):
     notes = """The document's rank is 2 of 256. All numbers are means over the last quarter of the recordings, on 512
     sequences without noise. Accuracy alone misleads here: while noise is half of the labels, the most probable token is
     the noise about half of the time, so that anything that lowers it raises the accuracy. Therefore the accuracy with
-    the noise token left out is reported too, and how often the target is ahead of the distractor, which needs counting.
-    The control has no noise to remove. The full cost on a CPU is an estimate; the full setting is for a GPU."""
+    the noise token left out is reported too, and the share of sequences in which the target is ahead of the distractor,
+    which requires counting. The control has no noise to remove. The full cost on a CPU is an estimate; the full setting
+    is for a GPU."""
 
     depths: Annotated[Depths, Field(min_length=1)] = (3, 4, 5, 6, 7)
     """Layers of the transformers trained by SGD."""
@@ -178,14 +179,15 @@ class IndirectObjects(Experiment):
 
 
 def _shown(ends: xr.Dataset, without: str) -> dict[str, Any]:
-    """Means over depths and seeds, of whole models and of the others: accuracy, that with noise left out, choice."""
+    """Means over depths and seeds, for whole models and the others: accuracy, accuracy without the noise token,
+    choice."""
     mean = ends.mean(["seed", "depth"])
     names = {"accuracy": "accuracy", "accuracy_of_others": "noise left out", "choice": "target ahead of distractor"}
     return {label: [float(mean[name].sel(rank=which)) for which in ("whole", without)] for name, label in names.items()}
 
 
 def _look(task: IndirectObject, model: Any, tests: IndirectObjectBatch) -> dict[str, Any]:
-    """The task's scores, the loss without noise in the labels, and the accuracy if noise may not be named."""
+    """The task's scores, the loss without noise in the labels, and the accuracy if the noise token is excluded."""
     logits = jax.vmap(model)(tests.tokens)[:, -1, : task.size]
     other = jnp.mean(jnp.argmax(logits, axis=1) == tests.target)
     return {**task.scores(model, tests), "loss": task.loss(model, tests), "accuracy_of_others": other}

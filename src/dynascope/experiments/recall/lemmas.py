@@ -1,4 +1,4 @@
-"""Appendix C and Section 4.4.4: lemmas, bounds and weights by hand, each against numbers that are computed exactly."""
+"""Appendix C and Section 4.4.4: lemmas, bounds and hand-built weights, each against exactly computed numbers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ALPHAS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.39)
 LATE = np.geomspace(1e4, 1e8, 9)
 """Times at which the flow of the memory is late."""
 MANY = 10
-"""Inputs of the memory in which the noise level decides when the noise direction is the weakest."""
+"""Number of inputs of the memory for which the noise level decides when the noise direction is the weakest."""
 EARLY = np.geomspace(0.1, 1e4, 41)
-"""Times at which that memory is looked at."""
+"""Times at which that memory is evaluated."""
 SIZES = (10, 65, 1000)
 PAST = 1.05
 """A rate just above the bound, over it."""
@@ -40,10 +40,10 @@ class RecallLemmas(Experiment):
     cost = {"quick": 6, "full": 8}
     presets = {"quick": {}}
     control = {"tokens": 5, "length": 10}
-    notes = """No training: moments of the chain, gradient flow of the memory, a recursion and weights by hand, all
-    exact. Lemmas C.5 to C.10 are of many tokens and long contexts; the control has few tokens and short ones. Lemma
-    C.4, which does not hold as printed, is in recall.errata; the bounds of Lemmas C.1 and C.2 are in recall.one-step.
-    """
+    notes = """No training: moments of the chain, gradient flow of the memory, a recursion and hand-built weights, all
+    exact. Lemmas C.5 to C.10 are for many tokens and long contexts; the control has few tokens and short ones. Lemma
+    C.4, which does not hold as printed, is in recall.errata; the bounds of Lemmas C.1 and C.2 are in
+    recall.one-step."""
 
     defaults = {"precision": "float64"}
 

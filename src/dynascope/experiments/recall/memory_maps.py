@@ -25,8 +25,8 @@ class MemoryMaps(TrainedExperiment):
     presets = {"quick": QUICK | {"several": 3}, "small": SMALL}
     control = {"shuffled": True}
     notes = """The training of recall.association-first, and one with several triggers, the most frequent characters,
-    each with a target of its own. Rows are the tokens given, columns those that are answered. Scores are those of the
-    convention query^T W key. In the control labels are other sequences' targets, and there is nothing to match."""
+    each with a target of its own. Rows are input tokens, columns output tokens. Scores are those of the convention
+    query^T W key. In the control labels are other sequences' targets, and there is nothing to match."""
 
     known_failures = {
         "full/previous-token": """Only tokens near the start of a sequence do, as recall.attention says: 0.8 on average

@@ -22,9 +22,9 @@ from dynascope.theory.recall.first_step import ENTRIES, deviation, exact_value_e
 from dynascope.theory.recall.margins import first_margins, fluctuation
 
 PARTS = ("feed-forward", "attention", "attention, current tokens")
-"""The parts of the model of which a margin is measured."""
+"""The parts of the model whose margins are measured."""
 MANY = ("τ,k", "j,τ", "j,q", "j,j", "j,k")
-"""Kinds of entries of which there are N or more, so that their variance is known from few draws."""
+"""Kinds of entries with N or more members, so that a few draws determine their variance."""
 DELTA = 0.05
 """The probability with which a draw may be outside of the bounds of Lemmas C.1 and C.2."""
 
@@ -212,7 +212,7 @@ class OneStep(Experiment):
 
 
 def _kinds(tokens: int) -> np.ndarray:
-    """Which kind of `ENTRIES` each entry (predicted token, attended token) is of; the trigger is 0, noise the last."""
+    """The kind in `ENTRIES` of each entry (predicted token, attended token); the trigger is 0, noise the last."""
     found = np.full((tokens + 1, tokens + 1), ENTRIES.index("j,k"))
     found[np.arange(tokens), np.arange(tokens)] = ENTRIES.index("j,j")
     found[:, 0], found[:, -1] = ENTRIES.index("j,q"), ENTRIES.index("j,τ")

@@ -42,8 +42,8 @@ class Phases(Experiment):
     control = {"shuffled": True}
     notes = """Eq. 4.2 from zero, trained by SGD, with a fresh batch at every step; beside it exact population gradients
     of the last two phases along the number of tokens. That the first step of attention goes towards the noise is an
-    erratum (recall.errata). The control gives each context the label of another one: association is all that can be
-    learned, and attention has no reason to look back."""
+    erratum (recall.errata). The control gives each context the label of another one: only association can be learned,
+    and attention has no reason to look back."""
 
     tokens: Annotated[int, Field(ge=5, le=100)] = 15
     length: Annotated[int, Field(ge=8)] = 64

@@ -1,4 +1,4 @@
-"""Table 4.1, Figures C.2-C.4: truncating one late feed-forward matrix of a pretrained model uncovers what it knows."""
+"""Table 4.1, Figures C.2-C.4: truncating one late feed-forward matrix of a pretrained model uncovers its knowledge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SMOLLM2 = {
     (29, "gate", 5): (0.161, 0.202, 0.553),
     (29, "out", 5): (0.165, 0.137, 0.450),
 }
-"""SmolLM2 with a layer and matrix cut to a rank, by a program apart from this library: the means of P(target) and
+"""SmolLM2 with a layer and matrix cut to a rank, by a program independent of this library: the means of P(target) and
 P(the) over the facts, and of P(indirect object)."""
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 DEMO_WORDS = (DEMO.target, " them", ASSOCIATION, DEMO.subject)
@@ -54,7 +54,7 @@ class Pretrained(OptionalExperiment):
     cost = {"quick": 45, "full": 230}
     presets = {"quick": {"last_layers": 4, "unseen": 32}}
     control = {"matrices": ("q", "v", "o")}
-    notes = """The document's models are Pythia and GPT-2. The model at hand is SmolLM2 with 135 million parameters,
+    notes = """The document's models are Pythia and GPT-2. The default model is SmolLM2 with 135 million parameters,
     which the document does not use; any other can be named. A search over layers, matrices and ranks takes the
     truncation with the largest ratio of mean P(target) to mean P(" the") among those that do not lower P(target), on
     the document's facts and on 30 indirect-object prompts. It is judged on other prompts: cities, and indirect objects
@@ -66,7 +66,7 @@ class Pretrained(OptionalExperiment):
     revision: str = ""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     last_layers: Annotated[int, Field(ge=0)] = 0
-    """How many layers are searched, from the last one; 0 for all."""
+    """Number of searched layers, from the last one; 0 for all."""
     matrices: tuple[Literal["in", "gate", "up", "out", "q", "k", "v", "o"], ...] = ()
     """The matrices that are cut; all of the feed-forward layer if none are given."""
     ranks: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (5, 115)
@@ -219,7 +219,7 @@ def usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str], 
 
 def _madrid(model: LanguageModel, layer: int, matrix: str, rank: int) -> xr.Dataset:
     """The five likeliest tokens of the whole model after the prompt of Table 4.1, before and after the truncation, and
-    the place of the target among all."""
+    the rank of the target among all."""
     full = model.next_token_probs([MADRID.text])
     with model.truncate(layer, matrix, rank=rank):
         cut = model.next_token_probs([MADRID.text])

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dynascope.lm import LanguageModel
 
 OTHERS = ("house", "king", "water", "run", "blue", "seven", "never", "music", "tree", "said", "very", "he", "you", "is")
-"""Words that are no prepositions."""
+"""Words that are not prepositions."""
 MATRIX = "in"
 WHOLE = 2**31 - 1
-"""The rank under which a model is as it is."""
+"""The rank that stands for the whole model."""
 WORDS = ("right", "subject", "the")
 
 
@@ -69,8 +69,8 @@ def read_checkpoint(model: LanguageModel, ranks: Sequence[int], count: int) -> x
     """One checkpoint: probability and rank of "the" after single prepositions (`word`), other words (`other`) and
     sentences (`text`); and after `count` indirect-object prompts the probabilities of the indirect object
     (`cut_right`), the other name (`cut_subject`) and "the" (`cut_the`), (weight, rank, question), with the MLP of
-    each layer cut to each rank and, last, whole. `context` is how much likelier the indirect object is than the other
-    name, as the mean of the logarithm."""
+    each layer cut to each rank and, last, whole. `context` is the mean log-ratio of the probabilities of the indirect
+    object and the other name."""
     found: dict[str, Any] = {}
     for name, prompts in (("word", PREPOSITIONS), ("other", OTHERS), ("text", SENTENCES)):
         found[f"{name}_the"], found[f"{name}_rank"] = _article(model, prompts)

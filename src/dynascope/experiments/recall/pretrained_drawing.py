@@ -1,4 +1,4 @@
-"""The figures of truncated pretrained models: every layer and matrix, and what the best truncation does."""
+"""The figures of truncated pretrained models: every layer and matrix, and the effect of the best truncation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {"facts": "facts", "objects": "indirect objects"}
 
 
 def draw_layers(reduced: xr.DataTree, places: Mapping[str, Sequence[int]]) -> Figure:
-    """By what factor each truncation changes P(target)/P(the): layers against matrices and ranks."""
+    """The factor by which each truncation changes P(target)/P(the): layers against matrices and ranks."""
     gain = reduced["table"].to_dataset().gain.transpose("task", "matrix", "rank", "layer")
     layers = gain.layer.values
     figure, axes = panels(1, 2, size=(max(6.0, 0.33 * len(layers) + 2.5), 2.6), sharex=True)

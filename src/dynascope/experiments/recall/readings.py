@@ -15,7 +15,7 @@ from dynascope.models import RecallTransformer
 from dynascope.tasks import NoisyRecall, RecallBatch
 
 DROPPED = ("nothing", "first", "second")
-"""Which feed-forward map is left out."""
+"""The feed-forward map that is left out."""
 SCORES = ("correct", "noise", "accuracy", "clean_loss")
 
 
@@ -43,9 +43,10 @@ def seen(
     """Attention and predictions on contexts with noise, means over the batch.
 
     The last query of the second layer gives `on_target` to targets and `on_noise` to noise after its trigger, and
-    `after` to all that follows it; `example` is its attention in the first sequence. In the first layer, a token gives
-    `previous` to the one before it. `split` are the shares of predictions (the most probable token, where the loss is
-    taken) that are noise or not, by whether the label is; `margin` is that of the noise in the second map alone.
+    `after` to all tokens that follow it; `example` is its attention in the first sequence. In the first layer, a token
+    gives `previous` to the one before it. `split` are the shares of predictions (the most probable token, at the
+    positions of the loss) that are noise or not, by whether the label is; `margin` is that of the noise in the second
+    map alone.
     """
     tokens = batch.tokens
     first, second = jnp.moveaxis(jax.vmap(model.attention)(tokens), 1, 0)
@@ -78,7 +79,7 @@ SEEN: dict[str, tuple[str, ...]] = {
     "split": ("predicted", "label"),
     "margin": (),
 }
-"""The dimensions of what `seen` returns."""
+"""The dimensions of the variables that `seen` returns."""
 
 
 def memories(model: RecallTransformer) -> dict[str, Float[Array, "token token"]]:
@@ -97,7 +98,7 @@ def memories(model: RecallTransformer) -> dict[str, Float[Array, "token token"]]
 
 
 def maps(model: RecallTransformer, batch: RecallBatch) -> dict[str, Float[Array, "_ _"]]:
-    """The memories, and `first`: who attends to whom in the first layer, a mean over sequences."""
+    """The memories, and `first`, the attention of each position to each in the first layer, a mean over sequences."""
     first = jax.vmap(lambda tokens: model.attention(tokens)[0])(batch.tokens)
     return {**memories(model), "first": jnp.mean(first, axis=0)}
 
@@ -108,13 +109,13 @@ MAPS = {
     "match": ("given", "answer"),
     "first": ("query", "key"),
 }
-"""The dimensions of what `maps` returns."""
+"""The dimensions of the variables that `maps` returns."""
 
 
 def on_random_directions(
     task: NoisyRecall, model: RecallTransformer, batch: RecallBatch, ranks: tuple[int, ...]
 ) -> dict[str, Float[Array, " rank"]]:
-    """The scores with W_O of the first layer on so many random directions."""
+    """The scores with W_O of the first layer on this many random directions."""
     matrix = model.blocks[0].output
     directions = jnp.linalg.qr(jax.random.normal(jax.random.key(0), matrix.shape, matrix.dtype))[0]
 

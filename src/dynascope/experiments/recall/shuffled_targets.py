@@ -1,4 +1,4 @@
-"""The control's task: noisy recall in which looking back does not help."""
+"""The task of the control: noisy recall in which attention to earlier tokens does not help."""
 
 from __future__ import annotations
 

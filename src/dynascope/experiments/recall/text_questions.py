@@ -14,16 +14,16 @@ from dynascope.tasks.prompts import PREPOSITIONS
 
 ARTICLE = "the"
 FREQUENT = 40
-"""A word is asked to be copied only if it is none of these most frequent ones."""
+"""The number of most frequent words that are excluded from tests of copying."""
 OTHERS = 30
-"""How many frequent words that are no prepositions are asked too."""
+"""The number of frequent words, not prepositions, that are tested too."""
 
 Tokens = Int[np.ndarray, " n"]
 Chances = Float[Array, "question vocabulary"]
 
 
 class Questions(NamedTuple):
-    """Windows of a text, and what comes next."""
+    """Windows of a text, and the next tokens."""
 
     windows: Int[Array, "question context"]
     label: Int[Array, " question"]
@@ -33,7 +33,7 @@ class Questions(NamedTuple):
         return answers(model, self.windows)
 
     def gain(self, model: Any) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The mean log-probability of what comes next, given the last word only, and what the words before add to it.
+        """The mean log-probability of the next token given the last word only, and the gain from the words before.
 
         The last word is given in another context: that of the window half of the list away."""
         mixed = jnp.roll(self.windows, len(self.windows) // 2, axis=0).at[:, -1].set(self.windows[:, -1])
@@ -47,14 +47,14 @@ class TextQuestions(NamedTuple):
     article: int
     prepositions: tuple[int, ...]
     others: tuple[int, ...]
-    """Frequent words that are no prepositions."""
+    """Frequent words that are not prepositions."""
     after: Questions
     """Windows that end in a preposition and do not have "the"; no rare word comes next."""
     again: Questions
     """Windows in which the next word, not one of the most frequent, has occurred."""
     anywhere: Questions
     unigram: float
-    """The mean log-probability of what comes next `anywhere` by its frequency in the text that is trained on."""
+    """The mean log-probability of the next token `anywhere` by its frequency in the training text."""
 
     def ask(self, model: Any) -> dict[str, Float[Array, ""]]:
         """Means over questions: the probability and the rank of "the" after a preposition alone (`word`), after other
@@ -72,7 +72,7 @@ class TextQuestions(NamedTuple):
         return {"word": self.prepositions, "other": self.others}
 
     def rivals(self, model: Any) -> dict[str, Float[Array, " question"]]:
-        """After windows that end in a preposition: the probabilities of "the" and of what really comes next."""
+        """After windows that end in a preposition: the probabilities of "the" and of the true next token."""
         chances = self.after.answers(model)
         return {"the": chances[:, self.article], "right": of_label(chances, self.after.label)}
 
@@ -101,7 +101,7 @@ def text_questions(
 def _spread(windows: np.ndarray, label: np.ndarray, which: np.ndarray, count: int) -> Questions:
     found = np.flatnonzero(which)
     if len(found) < 2:
-        raise ValueError("the held-out text has too few of the places that are asked for: give a longer text")
+        raise ValueError("the held-out text has too few of the places to be tested: give a longer text")
     chosen = found[np.unique(np.linspace(0, len(found) - 1, min(count, len(found))).round().astype(int))]
     return Questions(jnp.asarray(windows[chosen]), jnp.asarray(label[chosen]))
 
@@ -122,6 +122,6 @@ def of_label(chances: Chances, label: Int[Array, " question"]) -> Float[Array, "
 
 
 def shares_after(tokens: Tokens, words: Sequence[int], following: int) -> Float[np.ndarray, " word"]:
-    """How often `following` comes after each of these words: what the last word alone tells."""
+    """The frequency of `following` after each of these words, the prediction from the last word alone."""
     after = tokens[1:] == following
     return np.array([after[tokens[:-1] == word].mean() for word in words])

@@ -15,10 +15,10 @@ SMALL |= {"tests": 256, "ranks": (6, 12)}
 
 
 class TrainedExperiment(Training, ComposedExperiment, ABC):
-    """An experiment that looks at one training or several."""
+    """An experiment on one training or several."""
 
     def training(self, **changes: Any) -> RecallTraining:
-        """The training with these fields, and some changed."""
+        """The training with these fields, some of them changed."""
         return RecallTraining(**{**dict(Training.of(self)), **changes})
 
     @property

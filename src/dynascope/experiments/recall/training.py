@@ -1,4 +1,4 @@
-"""The training that these experiments look at: a two-layer transformer on noisy in-context recall."""
+"""The training that these experiments share: a two-layer transformer on noisy in-context recall."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ CONTEXT_NOISE = 0.5
 
 
 class Training(Fields):
-    """What is trained, and on what."""
+    """The model and the task of a training."""
 
     tokens: Annotated[int, Field(ge=3, le=65)] = 65
-    """How many of the text's characters, the most frequent ones; the noise token is one more."""
+    """Number of the text's most frequent characters that are tokens; the noise token is one more."""
     length: Annotated[int, Field(ge=8)] = 256
     dim: Annotated[int, Field(ge=4)] = 256
     hidden: PositiveInt = 1024
@@ -54,23 +54,23 @@ class Training(Fields):
     batch: PositiveInt = 512
     steps: Annotated[int, Field(ge=10)] = 2000
     learning_rate: float = Field(0.03, gt=0)
-    """Of SGD with momentum 0.9 and weight decay 1e-4."""
+    """The learning rate of SGD with momentum 0.9 and weight decay 1e-4."""
     alpha: float = Field(0.5, ge=0, lt=1)
     """The probability of noise after a trigger."""
     seeds: PositiveInt = 3
     tests: PositiveInt = 512
     """Sequences on which the model is tested, without noise, and attention is read, with noise."""
     shuffled: bool = False
-    """Whether targets are those of other sequences, so that looking back does not help."""
+    """Whether targets are those of other sequences, so that attention to earlier tokens does not help."""
     loss_at: LossAt = "triggers"
-    """Where the loss is taken: at the last position alone, as the document says, or at all triggers seen before, as the
-    authors' program does, which learns much faster."""
+    """The positions of the loss: the last one alone, as in the document, or all triggers seen before, as in the
+    authors' program, which learns much faster."""
     ranks: Ranks = (25, 51)
-    """To which W_in of the second MLP is cut."""
+    """Ranks to which W_in of the second MLP is cut."""
 
 
 class RecallTraining(Training, Measurement):
-    """One training by SGD with momentum 0.9, with everything that is looked at recorded along it."""
+    """One training by SGD with momentum 0.9, with all measured quantities recorded along it."""
 
     triggers: PositiveInt = 1
     feeds: tuple[Feed, Feed] = ("mlp", "mlp")
@@ -148,7 +148,7 @@ class RecallTraining(Training, Measurement):
 
 
 def recorded(steps: int) -> list[int]:
-    """The steps at which a training is looked at: the first ones, then more and more apart."""
+    """The recorded steps of a training: dense at first, then further and further apart."""
     return sorted({0, 1, 2, 3, 4, 5, 7, *(int(step) for step in np.geomspace(10, steps, 22).round())})
 
 

@@ -1,4 +1,4 @@
-"""What is read off the curves of trained transformers."""
+"""Readings of the curves of trained transformers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import xarray as xr
 
 
 def crossing(curves: xr.DataArray, level: float) -> xr.DataArray:
-    """The first step, from 1 on, at which each seed's curve is above a level; the last step where it never is."""
+    """The first step, from 1 on, at which each seed's curve is above a level; the last step if it never is."""
     rows = curves.transpose("seed", "step")
     above, steps = rows.values > level, np.maximum(rows.step.values, 1).astype(float)
     first = np.where(above.any(1), steps[above.argmax(1)], steps[-1])

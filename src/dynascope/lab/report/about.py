@@ -14,7 +14,7 @@ from dynascope.lab.setting import Setting, fields_after
 from dynascope.lab.stored_run import StoredRun
 
 Find = Callable[[str], type[Experiment] | None]
-"""From an experiment's id to its class, or None where the class is gone: its runs still get a page."""
+"""From an experiment's id to its class, or None if the class is gone: its runs still get a page."""
 
 
 @dataclass(frozen=True)

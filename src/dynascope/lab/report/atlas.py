@@ -1,4 +1,4 @@
-"""From the store to the atlas: every experiment with its runs, the one for the card first."""
+"""The atlas of a store: every experiment with its runs, the one for the card first."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from dynascope.lab.report.sweeps import SweepPage, read_sweeps
 from dynascope.lab.store import Store
 
 PREFERENCE = ("full", "quick")
-"""Which run is shown on the card; then any other, and a control, which shows the absence of the phenomenon, last."""
+"""The order of preference for the card: these kinds of runs, then any other, and last a control, which shows the
+absence of the phenomenon."""
 
 MOST_OF_A_KIND = 30
-"""How many runs of one kind get a page."""
+"""The number of runs of one kind that get a page."""
 
 
 @dataclass(frozen=True)
 class ExperimentPages:
-    """An experiment, its runs (never empty, the card's first), how many more there are, and its sweeps."""
+    """An experiment, its runs (never empty, the card's first), the number of further runs, and its sweeps."""
 
     id: str
     runs: Sequence[RunPage]
@@ -50,12 +51,12 @@ class Atlas:
 
     @property
     def broken(self) -> list[str]:
-        """The problems as the page names them: the reader of a copy of the site does not have the store."""
+        """The problems in the page's words: a reader of a copy of the site does not have the store."""
         return [line.removeprefix(f"{self.root}/") for line in self.problems]
 
     @property
     def counts(self) -> str:
-        """How much the site shows."""
+        """The amount of data that the site shows."""
         return counted(self.experiments)
 
     @property
@@ -73,7 +74,7 @@ class Atlas:
 
 
 def counted(pages: Sequence[ExperimentPages]) -> str:
-    """How many experiments and observations there are, in words."""
+    """The numbers of experiments and observations, in words."""
     observed = sum(page.chosen.observed for page in pages)
     parts = [(len(pages) - observed, "experiment"), (observed, "observation")]
     return ", ".join(formatting.count(number, name) for number, name in parts if number)

@@ -1,4 +1,4 @@
-"""What the pages show: one view for each stored run, with the names that the templates use."""
+"""The views that pages show: one for each stored run, with the names that the templates use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Field:
-    """One line of the configuration; `changed` where it differs from the source's full setting."""
+    """One line of the configuration; `changed` if it differs from the source's full setting."""
 
     name: str
     value: Any
@@ -33,7 +33,7 @@ class Field:
 
 
 class RunPage:
-    """One run as its page shows it."""
+    """The view of one run on its page."""
 
     def __init__(self, run: StoredRun, about: About, data: bool = False):
         """`data`: whether the arrays are copied too."""
@@ -47,17 +47,17 @@ class RunPage:
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many claims have each mark: errata by kind, verdicts on record, and those that are `news`."""
+        """The number of claims with each mark: errata by kind, verdicts on record, and those that are `news`."""
         return Counter((claim.kind if claim.mark == "erratum" else None) or claim.mark for claim in self.claims)
 
     @cached_property
     def findings(self) -> list[str]:
-        """What the readers found in an observation, in sentences."""
+        """The findings of the readers in an observation, in sentences."""
         return sentences(self.run.measured()) if self.observed else []
 
     @property
     def marks(self) -> list[str]:
-        """What the page says of the run beside its verdicts: its kind and seed, or its recordings."""
+        """The description of the run beside its verdicts: its kind and seed, or its recordings."""
         return [self.run.recordings] if self.observed else [self.kind, f"seed {self.seed}"]
 
     @property
@@ -67,7 +67,7 @@ class RunPage:
 
     @cached_property
     def fields(self) -> list[Field]:
-        """The configuration, each field beside the full setting's where that is known."""
+        """The configuration, each field beside that of the full setting, if it is known."""
         known = self.about.defaults
         return [
             Field(name, value, known.get(name), name in known and value != known[name])
@@ -81,12 +81,12 @@ class RunPage:
 
     @cached_property
     def kind(self) -> str:
-        """What the run is, in words: its setting's, or what it was when it was stored if its experiment has changed."""
+        """The kind of the run in words: that of its setting, or the stored one if its experiment has changed."""
         return self.setting.kind if self.setting else str(self.manifest.get("kind") or self.preset or "full, changed")
 
     @property
     def control(self) -> bool:
-        """Whether the phenomenon is known to be absent in it."""
+        """Whether the run is a control, in which the phenomenon is known to be absent."""
         return self.setting.control if self.setting else self.kind.startswith("control")
 
     @property

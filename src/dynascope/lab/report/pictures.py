@@ -25,13 +25,13 @@ NARROW_DPI, CARD_DPI = 108, 165
 
 
 def wide(png: Path) -> bytes:
-    """The stored PNG of a figure as a small file."""
+    """The stored PNG of a figure, converted to a small file."""
     with Image.open(png) as image:
         return _compress(image.convert("RGB"))
 
 
 def small_files(figure: Figure, panel: int | None) -> dict[str, bytes]:
-    """The pictures of a figure for narrow screens and, if it has a `panel` for it, for the card, by their endings. The
+    """The pictures of a figure for narrow screens and, if there is a `panel`, for the card, by their endings. The
     figure is laid out again."""
     files: dict[str, bytes] = {}
     if find_panels(figure):
@@ -47,7 +47,7 @@ def small_files(figure: Figure, panel: int | None) -> dict[str, bytes]:
 
 def interactive_script(figure: Figure) -> str | None:
     """A script that holds the interactive version of a figure: the property `figure` of its element. None if the figure
-    has something that cannot be converted: the page keeps the still."""
+    cannot be converted: the page keeps the still image."""
     with suppress(UnknownArtist):
         data = json.dumps(plotly_figure(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return f"document.currentScript.figure = {data};\n"

@@ -1,6 +1,6 @@
 """Plotly's script, if it is installed, for the interactive versions of figures.
 
-It is most of a report's bytes, so it lies there compressed, as text that the browser unpacks.
+It is most of a report's bytes, so it is stored compressed, as text that the browser unpacks.
 """
 
 from __future__ import annotations

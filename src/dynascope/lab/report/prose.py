@@ -1,4 +1,4 @@
-"""Sentences of experiments as HTML: code, emphasis and simple formulas are shown as meant, all else as written."""
+"""Sentences of experiments as HTML: code, emphasis and simple formulas are rendered, everything else is escaped."""
 
 from __future__ import annotations
 

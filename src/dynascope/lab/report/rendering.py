@@ -33,13 +33,13 @@ WEB = "figures/web"
 KEY = "rendered.txt"
 """The file in it that says which run they show."""
 FORMAT = 1
-"""To be raised when pictures of the same run look different."""
+"""Increase it when pictures of the same run look different."""
 RUNS_PER_PROCESS = 6
-"""A process takes as long to start as some runs to draw."""
+"""The number of runs per process: starting a process takes as long as drawing some runs."""
 
 
 def render_runs(runs: Iterable[StoredRun], find: Find, site: Path, earlier: Path) -> Iterator[str]:
-    """Put the pictures of each run into its folder of a site, and tell which figures could not be drawn.
+    """Put the pictures of each run into its folder of a site, and report the figures that could not be drawn.
 
     Args:
         runs: The runs that have a page.
@@ -109,7 +109,7 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _drawing(run: StoredRun, kind: type[Experiment] | None) -> tuple[Callable[[], Mapping[str, Figure]], Card]:
-    """What draws a run, or an observation, from its stored data, and the figure for the card."""
+    """The function that draws a run, or an observation, from its stored data, and the figure for the card."""
     if kind is None:
         trace = run.measured()
         assert isinstance(trace, Dataset)
@@ -149,5 +149,5 @@ def _render(folder: Path, find: Find, target: Path) -> list[str]:
 
 
 def _key(run: StoredRun) -> str:
-    """The same for the same files of a run, drawn by the same code."""
+    """A key that is the same for the same files of a run, drawn by the same code."""
     return digest_of([FORMAT, plotly.find_script() is not None, run.manifest.get("code"), run.manifest["files"]])

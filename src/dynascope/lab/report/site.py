@@ -41,7 +41,7 @@ def write_site(atlas: Atlas, folder: Path, find: Find) -> tuple[Path, list[str]]
     """Write the atlas to a folder; an earlier report there stays until the new one is complete.
 
     Args:
-        atlas: What the site shows.
+        atlas: The contents of the site.
         folder: The folder of the site. Pictures of an earlier report there are used again.
         find: The class of an experiment by its id, to draw its figures.
 

@@ -38,7 +38,7 @@ class SweepFigure:
 
 
 class SweepPage:
-    """One sweep as its page shows it."""
+    """The view of one sweep on its page."""
 
     def __init__(self, path: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any], data: bool = False):
         """`data`: whether the arrays are copied too."""
@@ -73,7 +73,7 @@ class SweepPage:
 
     @cached_property
     def table(self) -> list[tuple[list[str], list[tuple[str, str]]]]:
-        """For each of the first points: the values of the keys, and each claim's share and what it means."""
+        """For each of the first points: the values of the keys, and each claim's share with its meaning."""
         points: dict[str, tuple[list[str], dict[str, tuple[str, str]]]] = {}
         for row in self.rows:
             at = [formatting.text(row[key]) for key in self.keys]
@@ -121,9 +121,9 @@ def read_sweeps(folder: Path, data: bool = False) -> Iterator[SweepPage | str]:
                     raise StoreError(f"{name} is damaged")
             summary = json.loads((path / "sweep.json").read_text(encoding="utf-8"))
             page = SweepPage(path, manifest, summary, data)
-            _ = page.table  # so that whoever shows it can rely on it
+            _ = page.table  # so that callers can rely on it
             yield page
         except FileNotFoundError:
-            continue  # unfinished, or not a sweep of ours
+            continue  # unfinished, or not a sweep
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StoreError) as error:
             yield f"{path} cannot be shown ({error}): repeat the sweep; its runs are stored"

@@ -1,7 +1,7 @@
-"""The figures of a sweep: for each claim the share of seeds in which it holds, for each reduced number its mean.
+"""The figures of a sweep: the share of seeds in which each claim holds, and the mean of each reduced number.
 
-Lines with intervals over one key of the grid, a map over two, a map for each value of the others over more. Small maps
-have their values printed in the cells.
+Lines with intervals over one key of the grid, a map over two keys, and for more keys a map for each value of the
+others. Small maps have their values printed in the cells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dynascope.lab.drawing import drawing, spread
 from dynascope.lab.sweeps.summary import grid_keys, numbers
 
 MOST_PRINTED = (13, 20)
-"""Across and up: maps with more cells have no values printed in them."""
+"""The most cells, across and up, of a map with printed values."""
 MOST_PANELS = 12
 MOST_TICKS = 12
 POINTS_PER_INCH = 72
@@ -172,7 +172,7 @@ def _map(
         interpolation="nearest",
     )
     axes.grid(False)
-    axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # shows through where a run is missing
+    axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # shows through if a run is missing
     for key, set_ticks in ((across, axes.set_xticks), (up, axes.set_yticks)):
         found = shown.value[key].values
         ticks = spread(found.size, MOST_TICKS)
@@ -190,7 +190,7 @@ def _map(
 
 
 def _cell(value: float, low: float, high: float, is_share: bool) -> str:
-    """The value, and below it half of its interval if it is a mean of several."""
+    """The value and, if it is a mean of several, half of its interval below it."""
     if not np.isfinite(value):
         return "gap"
     if is_share:

@@ -1,7 +1,7 @@
-"""The runs of a sweep as one labeled dataset, filled in as they come, in whatever order that is.
+"""The runs of a sweep as one labeled dataset, filled in as they finish, in any order.
 
-Only numbers are kept of a run, so ten thousand of them need little memory, and the result does not depend on who
-carried them out, or when.
+Only the numbers of a run are kept, so ten thousand runs need little memory, and the result does not depend on where or
+when they were executed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Form = tuple[tuple[str, ...], tuple[int, ...], str]
 @dataclass
 class _Claim:
     first: tuple[int, int]
-    """The first run that makes it, and its place there: what puts the claims in order."""
+    """The first run that makes it, and its place there, which determine the order of the claims."""
     statement: str
     verdict: np.ndarray
     measured: np.ndarray

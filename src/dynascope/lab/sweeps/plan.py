@@ -1,4 +1,4 @@
-"""The runs that a sweep consists of: every one checked before the first is carried out, and what they will cost."""
+"""The runs of a sweep, all checked before the first one is executed, and their estimated cost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """How many runs the whole sweep has."""
+        """The number of runs of the whole sweep."""
         return self.seeds * prod(map(len, self.grid.values()))
 
     @property
@@ -71,11 +71,11 @@ class Plan:
 
     @cached_property
     def missing(self) -> list[int]:
-        """The runs of this part that are not stored yet, or are to be run again."""
+        """The runs of this part that are not stored yet or are to be repeated."""
         return list(self.numbers) if self.force else [k for k, found in self._looked_up() if found is None]
 
     def seconds(self, jobs: int = 1) -> float | None:
-        """About how long the missing runs take, by the experiment's cost; None where that is not known."""
+        """The estimated seconds of the missing runs, by the experiment's cost; None if that is not known."""
         cost = self.kind.cost.get(self.preset or "full")
         return None if cost is None else len(self.missing) * cost / jobs
 
@@ -123,7 +123,7 @@ def plan(
     store: Store | None = None,
     force: bool = False,
 ) -> Plan:
-    """The plan of a sweep, every point of it checked; a `UsageError` if one is not possible."""
+    """The plan of a sweep, with every point checked; a `UsageError` if one is invalid."""
     kind = registry.load(kind) if isinstance(kind, str) else kind
     grid = {key: list(values) for key, values in grid.items()}
     if not grid or any(len(values) == 0 for values in grid.values()):

@@ -26,7 +26,7 @@ from dynascope.lab.sweeps.plan import Plan
 
 FORMAT = 2
 MOST_SERIES = 8
-"""The most values of a run's own dimensions (settings, layers) that are tabulated and drawn, a line for each."""
+"""The most values of a run's own dimensions (settings, layers) that are tabulated and drawn, one line for each."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _mean(values: np.ndarray, keys: Sequence[str], data: xr.Dataset, at: Sequenc
 
 
 def _moments(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How many finite values there are along an axis, their mean and their standard deviation; NaN if too few."""
+    """The number of finite values along an axis, their mean and their standard deviation; NaN if there are too few."""
     finite = np.isfinite(values)
     of = finite.sum(axis)
     mean = np.divide(np.where(finite, values, 0.0).sum(axis), of, out=np.full(of.shape, np.nan), where=of > 0)
@@ -84,7 +84,8 @@ def grid_keys(data: xr.Dataset) -> list[str]:
 
 
 def claim_rows(data: xr.Dataset) -> list[dict[str, object]]:
-    """For each point and claim: how often it held, with the interval, of how many runs, and the number it measured."""
+    """For each point and claim: the share of runs in which it held, its interval, the number of runs, and the measured
+    number."""
     claims = data.claim.values.tolist()
     columns = {name: data[name].values for name in ("share", "low", "high")} | {"of": data.holds.count("seed").values}
     _, mean, deviation = _moments(data.measured.values, -2)
@@ -96,7 +97,7 @@ def claim_rows(data: xr.Dataset) -> list[dict[str, object]]:
 
 
 def number_rows(data: xr.Dataset) -> Iterator[dict[str, object]]:
-    """For each reduced number and point: its mean over seeds, with the interval of that, and of how many values."""
+    """For each reduced number and point: its mean over seeds with its interval, and the number of values."""
     for number in numbers(data):
         at = number.mean["at"].values.tolist()
         columns = {name: getattr(number, name).values for name in ("mean", "low", "high", "of")}
@@ -109,7 +110,7 @@ def write_summary(asked: Plan, data: xr.Dataset, gaps: Mapping[int, str]) -> Pat
     """Write `sweeps/<digest>/` with `sweep.nc`, the tables, the figures and a manifest; return the folder. `gaps` are
     the lines of runs that did not finish, by their numbers.
 
-    Nothing is written if all of it is there already.
+    Nothing is written if all files exist.
     """
     final = asked.store.root / asked.kind.id / SWEEPS / digest_of(asked.question)
     errors = [{"point": asked.point(k), "seed": asked.seed(k), "error": line} for k, line in gaps.items()]
@@ -166,7 +167,7 @@ def _is_there(final: Path, sums: Mapping[str, str]) -> bool:
 
 
 def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, object], tuple[int, ...]]]:
-    """Each place of an array over the grid, with the values of the keys there."""
+    """Each index of an array over the grid, with the values of the keys there."""
     keys = [str(dim) for dim in array.dims[:-1]]
     values = [array[key].values.tolist() for key in keys]
     for place in np.ndindex(*array.shape):

@@ -1,8 +1,8 @@
 """Many runs of one experiment over a grid of settings and seeds, as one dataset.
 
 Each point and seed is a stored run, without figures. A sweep that is cut short continues where it stopped. The runs are
-carried out by anything with the interface of `concurrent.futures`: this process (all points of one shape then share
-their compiled programs), a pool of processes, or a cluster's executor.
+executed by anything with the interface of `concurrent.futures`: this process (all points of one shape then share their
+compiled programs), a pool of processes, or a cluster's executor.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Results = tuple[list[dict[str, object]], xr.Dataset]
 
 @dataclass(frozen=True)
 class Sweep:
-    """A finished sweep: its dataset, a line for each run that is a gap in it, and the folder with its summary (None for
-    a part of a sweep)."""
+    """A finished sweep: its dataset, a line for each run that is a gap, and the folder with its summary (None for a
+    part of a sweep)."""
 
     data: xr.Dataset
     gaps: Sequence[str]
@@ -66,8 +66,8 @@ def sweep(
 ) -> xr.Dataset:
     """Run an experiment at every point of a grid, for several seeds, and store the result.
 
-    A run that crashes is a gap (the verdict `gap`, NaN), not the end of the sweep; the attribute `gaps` says why. Every
-    point is checked before the first one runs, and stored runs are not repeated.
+    A run that crashes leaves a gap (the verdict `gap`, NaN) and does not end the sweep; the attribute `gaps` has the
+    reasons. Every point is checked before the first one runs, and stored runs are not repeated.
 
     Args:
         kind: The experiment, its class or its id.
@@ -76,7 +76,7 @@ def sweep(
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
         seeds: Number of seeds, from 0 on.
-        store: Where runs are kept. Default: `runs`.
+        store: The folder of runs. Default: `runs`.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         force: Whether to repeat stored runs.
         part: `(3, 100)` runs every hundredth point from the third on. The same call without it joins stored parts.
@@ -98,7 +98,7 @@ def carry_out(
     on_progress: Callable[[Progress], None] | None = None,
     on_gap: Callable[[str, BaseException], None] | None = None,
 ) -> Sweep:
-    """Carry out a plan. `on_gap` is called with the line and the exception of each run that did not finish.
+    """Execute a plan. `on_gap` is called with the line and the exception of each run that did not finish.
 
     A cluster that is lost and a store that cannot be written end the sweep with their error; finished runs stay stored.
     Runs that another process is working on are waited for.
@@ -157,7 +157,7 @@ class _Work:
         self.began, self.done, self.taken = time.monotonic(), 0, 0
 
     def take_stored(self) -> None:
-        """Put the stored runs in their places; a damaged one is left to `run`, which says so."""
+        """Put the stored runs in their places; a damaged one is left to `run`, which reports it."""
         if self.asked.force:
             return
         missing = set(self.asked.numbers)

@@ -1,4 +1,4 @@
-"""A call on its way to another process and back, as bytes: the result or the exception."""
+"""Calls in another process, as bytes: the call, and its result or exception."""
 
 from __future__ import annotations
 

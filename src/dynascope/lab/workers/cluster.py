@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 class Cluster(Executor):
     """The workers of a dask cluster: one that is running (`tcp://HOST:PORT`), processes on this machine (`local:N`), or
-    one that is started as a file says (`FILE.toml`) and ended with this object.
+    one that is started by a file (`FILE.toml`) and ended with this object.
 
     A future ends with the result of its call or the exception that it raised, with `WorkerLost` if its worker died at
     every attempt, or with `ClusterLost` if the scheduler is gone.
@@ -66,7 +66,7 @@ class Cluster(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for what was submitted, then leave the cluster; end it if it was started here."""
+        """Wait for submitted calls, then leave the cluster; end it if it was started here."""
         if self._closed:
             return
         self._closed = True
@@ -75,19 +75,19 @@ class Cluster(Executor):
         self._leave(now=not wait)
 
     def stop(self) -> None:
-        """Leave the cluster now. Workers that were not started here finish the run that they are at."""
+        """Leave the cluster now. Workers that were not started here finish their current run."""
         self._closed = True
         for future in list(self._waiting):
             future.cancel()
         self._leave(now=True)
 
     def _leave(self, now: bool) -> None:
-        with suppress(Exception):  # whatever is wrong with a cluster that we leave
+        with suppress(Exception):  # ignore any error of a cluster that we leave
             self._client.close(timeout=1 if now else PATIENCE)
         self._deployed.close(now)
 
     def _settle(self, future: Future, theirs: Any) -> None:
-        """Pass on how a call ended. It runs in a thread of dask's."""
+        """Pass on the outcome of a call. It runs in a dask thread."""
         with self._changing:
             self._waiting.pop(future, None)
         if not future.set_running_or_notify_cancel():
@@ -104,7 +104,7 @@ class Cluster(Executor):
             error = theirs.exception()
             if isinstance(error, KilledWorker):
                 again = error.allowed_failures
-                raise WorkerLost(f"its worker died, perhaps for its memory, also when it was tried again {again} times")
+                raise WorkerLost(f"its worker died, perhaps for lack of memory, and again in all {again} retries")
             raise error
         try:
             return theirs.result()
@@ -116,7 +116,7 @@ class Cluster(Executor):
 
 
 def _hush() -> None:
-    """dask logs what we report ourselves in one line."""
+    """Silence dask's log of errors that we report ourselves in one line."""
     for name in ("distributed", *logging.root.manager.loggerDict):
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)

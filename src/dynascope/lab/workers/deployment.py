@@ -1,6 +1,6 @@
-"""Where a dask cluster comes from: one that is there, processes on this machine, or a queue of jobs.
+"""Deployment of a dask cluster: a running one, processes on this machine, or jobs in a queue.
 
-A worker has one thread, and a call that kills its worker is tried again twice. Clusters that are started here open no
+A worker has one thread, and a call that kills its worker is retried twice. Clusters that are started here open no
 dashboard and write their scratch files into a temporary folder.
 """
 
@@ -38,16 +38,17 @@ PATIENCE = 10.0
 """Seconds to wait for a scheduler's answer."""
 SILENT = logging.CRITICAL + 1
 MEMORY = {"target": False, "spill": False, "pause": False}
-"""dask would pause a worker at 80 % of its memory, forever if XLA keeps it; one over its limit is still ended."""
+"""Limits of memory. dask would pause a worker at 80 % of its memory, forever if XLA keeps it; a worker over its limit
+is still ended."""
 
 SATURATION, PATIENT = "distributed.scheduler.worker-saturation", "distributed.deploy.lost-worker-timeout"
-"""How many calls a worker has at hand (one, so that its death counts against that one); how long it may take to come
-back after a death, before its job is replaced."""
+"""The number of calls queued at a worker (one, so that its death counts against that one), and the time that it may
+take to come back after a death before its job is replaced."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A cluster: what a client connects to, and how to end it if it was started here."""
+    """A cluster: the address for clients, and the way to end it if it was started here."""
 
     address: Any
     here: int = 0
@@ -57,7 +58,7 @@ class Deployment:
     """Settings and folders to undo when the cluster has ended."""
 
     def close(self, now: bool = False) -> None:
-        """End what was started here; `now` kills workers on this machine in the middle of a run."""
+        """End the processes started here; `now` kills workers on this machine in the middle of a run."""
         if now and self.here:
             for nanny in self.cluster.workers.values():
                 nanny.auto_restart = False
@@ -135,14 +136,14 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
 
 @contextmanager
 def _hold_interrupts() -> Iterator[None]:
-    """Ctrl-C is raised when the block has ended. The terminal sends it to every process of the command; those that are
-    started here do not hear it, and so print nothing: the command ends them."""
+    """Ctrl-C is raised when the block has ended. The terminal sends it to every process of the command; processes that
+    are started here ignore it and print nothing: the command ends them."""
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     heard = callable(before) and threading.current_thread() is threading.main_thread()
     if heard:
         signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    ensure_running()  # the first thread that needs it would hear Ctrl-C from then on
+    ensure_running()  # the first thread that needs it would receive Ctrl-C from then on
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new threads and processes inherit it
     try:
         yield
@@ -165,7 +166,7 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
         hint = nearest(unknown[0], allowed)
         raise UsageError(f"{path}: options.{unknown[0]} is not an option of {cls.__name__}{hint}")
     if shutil.which(cls.job_cls.submit_command.split()[0]) is None:
-        raise UsageError(f"{path}: kind {kind} needs the command {cls.job_cls.submit_command}, which is not here")
+        raise UsageError(f"{path}: kind {kind} needs the command {cls.job_cls.submit_command}, which was not found")
     from dynascope.lab.machine import cache_folder  # it imports JAX
 
     given = {"log_directory": str(cache_folder() / "jobs"), **options}
@@ -215,4 +216,4 @@ def _start(cls: Any, kind: str, prefix: str, *args: Any, **given: Any) -> Any:
     try:
         return cls(*args, **given)
     except Exception as error:
-        raise UsageError(f"{prefix}the {kind} cluster does not start: {one_line(error)}") from error
+        raise UsageError(f"{prefix}the {kind} cluster failed to start: {one_line(error)}") from error

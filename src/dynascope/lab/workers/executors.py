@@ -1,7 +1,7 @@
 """The executors of runs: this process, processes on this machine, or a cluster.
 
 All of them have the interface of `concurrent.futures.Executor`. A future ends with the result of its call or the
-exception that it raised; with `WorkerLost` if the worker died, also when the call was tried again; or with
+exception that it raised; with `WorkerLost` if the worker died, and died again when the call was retried; or with
 `ClusterLost` if no worker is left.
 """
 
@@ -33,7 +33,7 @@ class InProcess(Executor):
 
 def choose(name: str = "local", jobs: int = 1) -> Executor:
     """`local` (in this process, or in `jobs` of them), or a dask cluster: `dask:tcp://HOST:PORT` (one that is running),
-    `dask:local:N` (of N processes on this machine), or `dask:FILE.toml` (started as a file says)."""
+    `dask:local:N` (of N processes on this machine), or `dask:FILE.toml` (started by a file)."""
     check(name)
     if name == "local":
         return InProcess() if jobs == 1 else Pool(jobs)
@@ -54,7 +54,7 @@ def is_far(executor: Executor) -> bool:
 
 
 def stop(executor: Executor) -> None:
-    """End it now. Runs under way can be resumed from their last checkpoint."""
+    """End it now. Current runs can be resumed from their last checkpoint."""
     if isinstance(executor, Pool | Cluster):
         executor.stop()
     else:

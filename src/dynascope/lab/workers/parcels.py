@@ -1,4 +1,4 @@
-"""Runs that a worker sends back, because it does not see the store.
+"""Runs that a worker sends back because it does not see the store.
 
 The parent puts a token into its store and sends its name along. A worker that does not find the token is on a machine
 with other disks: it runs in a temporary store and sends the files of the run back, and the parent stores them.
@@ -26,7 +26,8 @@ LOG = "crash.log"
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs belong: the folder of the store, and the name of a token in it. Without a token all workers see it."""
+    """The destination of runs: the folder of the store, and the name of a token in it. Without a token, all workers see
+    it."""
 
     root: str
     token: str = ""
@@ -70,7 +71,7 @@ class Parcel:
 
     @classmethod
     def of_run(cls, value: object, stored: StoredRun, place: Place) -> Parcel:
-        """A run of a temporary store, on its way to its place."""
+        """A run of a temporary store, to be moved to its place."""
         files = {name: (stored.folder / name).read_bytes() for name in ("manifest.json", *stored.manifest["files"])}
         return cls(value, place.root, stored.id, stored.digest, files)
 
@@ -107,4 +108,4 @@ class Parcel:
         manifest = json.loads(self.files.get("manifest.json", b"{}"))
         for name, known in manifest.get("files", {}).items():
             if checksum(self.files.get(name, b"")) != known:
-                raise StoreError(f"{name} of {self.id}/{self.digest} came damaged from a worker: run it again")
+                raise StoreError(f"{name} of {self.id}/{self.digest} arrived damaged from a worker: run it again")

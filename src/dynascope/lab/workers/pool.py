@@ -24,7 +24,7 @@ from dynascope.lab.workers.calls import call, result_of
 from dynascope.lab.workers.devices import take_share
 
 RETRIES = 2
-"""How often a call is tried again after the process that carried it out has died."""
+"""The number of retries of a call after the process that executed it has died."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Pool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Carry out what was submitted (or only what is under way), then end the processes."""
+        """Execute all submitted calls (or only those in progress), then end the processes."""
         with self._changing:
             if cancel_futures:
                 while not self._calls.empty():
@@ -88,8 +88,8 @@ class Pool(Executor):
             thread.join()
 
     def _serve(self, number: int) -> None:
-        """The thread of one process: take calls and have them carried out, until there are no more."""
-        # A new process inherits what is blocked, and so hears Ctrl-C only when it has said what to do then.
+        """The thread of one process: take calls and have them executed, until there are no more."""
+        # A new process inherits blocked signals, so it receives Ctrl-C only once its handler is installed.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (item := self._calls.get()) is not None:
             future, fn, args, kwargs = item
@@ -113,7 +113,7 @@ class Pool(Executor):
             except (OSError, EOFError):
                 del self._workers[number]
                 cause = worker.cause()
-        raise WorkerLost(f"its process died ({cause}), also when it was tried again {RETRIES} times")
+        raise WorkerLost(f"its process died ({cause}), and again in all {RETRIES} retries")
 
     def _start(self, number: int) -> _Worker:
         """A new process. If three in a row die before they could do anything, this and all later calls fail."""
@@ -167,16 +167,16 @@ class _Worker:
         if status >= 0:
             return f"exit status {status}"
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        return f"{name}, perhaps for its memory" if name == "SIGKILL" else name
+        return f"{name}, perhaps for lack of memory" if name == "SIGKILL" else name
 
     def end(self) -> None:
-        """It ends when it finds nobody at the other end of its pipe."""
+        """Close the pipe, upon which the process ends, and wait for it."""
         self.pipe.close()
         self.process.join()
 
 
 def _work(pipe: Connection, number: int, of: int) -> None:
-    """The main loop of a process. Ctrl-C reaches it too: it ends without a message, and the parent prints one."""
+    """The main loop of a process. Ctrl-C reaches it too; it ends without a message, and the parent prints one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -191,7 +191,7 @@ def _work(pipe: Connection, number: int, of: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot end its processes; they notice it themselves, in the middle of a run too."""
+    """End the process when its parent dies: a killed parent cannot do it. It works in the middle of a run too."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Data sets: where their files are found and how they are read."""
+"""Data sets: finding their files and reading them."""
 
 from dynascope.tasks.data import (
     ag_news as ag_news,

@@ -2,8 +2,8 @@
 
 Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (2016), on characters: the
 pair of neighboring tokens that occurs most often within words is merged into a new token, again and again. A word
-includes the space before it; every other white space is a word by itself. No token crosses words, so that only distinct
-words have to be processed, and the tokens of a text spell it exactly.
+includes the space before it; all other whitespace is a word by itself. No token crosses words, so only distinct words
+have to be processed, and the tokens of a text spell it exactly.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BETWEEN = -1
 
 
 def pieces(text: str, vocabulary: int) -> Tokens:
-    """The text in `vocabulary` tokens, or fewer if no pair occurs twice any more. Its alphabet has the characters
-    first, then the merged pairs in their order."""
+    """The text in `vocabulary` tokens, or fewer once no pair occurs twice. Its alphabet has the characters first, then
+    the merged pairs in their order."""
     if not text:
         raise ValueError("text must not be empty")
     words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)

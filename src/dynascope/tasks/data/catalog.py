@@ -1,4 +1,4 @@
-"""Where data sets were found on this machine, their checksums, and what to do about those that are missing.
+"""The data sets on this machine, their checksums, and instructions for those that are missing.
 
 A name stands for one or more files, which lie in $DYNASCOPE_DATA, in the user's cache or in the package. Any other
 `<name>.npz`, `<name>.txt` or `<name>.txt.gz` in those folders is a data set too.
@@ -24,7 +24,7 @@ PAIRS = {"digit-pairs": "digits"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set, and what of it is on this machine."""
+    """A data set and its files on this machine."""
 
     name: str
     what: str
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def sha256(self) -> str:
-        """The checksum of what is on this machine; "" if it is missing."""
+        """The checksum of its files on this machine; "" if they are missing."""
         return _sum_of(self.paths) if self.paths else ""
 
 
@@ -66,8 +66,8 @@ def entries() -> list[Entry]:
 
 
 def find(name: str) -> tuple[Path, ...]:
-    """The files of a data set: of a known one, or the user's own `<name>.npz`. Where one is missing the error says
-    which file goes where."""
+    """The files of a data set: a known one, or the user's own `<name>.npz`. If one is missing, the error says where to
+    put which file."""
     if name in KNOWN:
         found = _paths(name)
         if not found:
@@ -122,12 +122,12 @@ def nearest(name: str) -> str:
 
 
 def where() -> list[tuple[str, Path]]:
-    """The folders in the order of search, each with what it is."""
+    """The folders in the order of search, each with its description."""
     return [(_place(folder), folder) for folder in files.folders()]
 
 
 def advice(name: str) -> str:
-    """How to get a data set that is missing: the command, or what to do by hand."""
+    """Instructions to get a missing data set: the command, or the steps by hand."""
     known = KNOWN[name]
     if known.source is None:
         return f"get it by hand ({known.by_hand})" if known.by_hand else ""
@@ -138,7 +138,7 @@ def advice(name: str) -> str:
 
 
 def by_hand(name: str) -> str:
-    """Which files of a known data set go where."""
+    """The places of the files of a known data set."""
     wanted = " and ".join(names[0] for names in KNOWN[name].parts)
     return f"put {wanted} ({KNOWN[name].contents}) into {files.folders()[0]}"
 
@@ -203,6 +203,6 @@ def _sum_of(paths: tuple[Path, ...]) -> str:
 
 @cache
 def _sha256(path: Path, written: int, size: int) -> str:
-    """Computed once for each state of the file."""
+    """The checksum of a file, computed once for each state of it."""
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

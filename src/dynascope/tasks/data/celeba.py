@@ -23,7 +23,7 @@ TEST_FROM = 182_638
 def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None) -> TrainTest:
     """Faces as size x size x 3, class 1 with the attribute and 0 without; at most `limit` of each split.
 
-    The split is the authors': pictures from 182638 on are the test set, or the last fifth in a folder without those.
+    The split is the authors': pictures from 182638 on are the test set; in a folder without those, the last fifth.
     """
     sizes(size=size, limit=1 if limit is None else limit)
     (folder,) = catalog.find("celeba")

@@ -22,7 +22,7 @@ NORMALIZED = ("ag_news",)
 
 
 class Classes(NamedTuple):
-    """Training and test inputs with labels: 0, 1, ... in the order of the classes asked for, or -1.0 and +1.0."""
+    """Training and test inputs with labels: 0, 1, ... in the order of the requested classes, or -1.0 and +1.0."""
 
     x: Float[np.ndarray, "n ..."]
     """Training inputs."""

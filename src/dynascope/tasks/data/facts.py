@@ -1,4 +1,4 @@
-"""Files of facts as prompts: a beginning of a sentence and the word that completes it."""
+"""Files of facts as prompts: the beginning of a sentence and the word that completes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files: the folders in which they are found, a record of what is read, and how arrays are read and kept.
+"""Data files: the folders in which they are found, a record of the files read, and reading and writing of arrays.
 
 A file is looked for in $DYNASCOPE_DATA, then in the user's cache, then in the package. Nothing is ever unpickled, and
 nothing takes the place of a missing file.
@@ -20,11 +20,11 @@ from jaxtyping import Shaped
 from dynascope.tasks.data import packed
 
 PACKAGE = Path(__file__).parent / "included"
-"""The data that the package carries; LICENSES.md says what they are."""
+"""The data that the package carries; LICENSES.md describes them."""
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data set is not on this machine; the message says in one sentence which file goes where."""
+    """A data set is not on this machine; the message says in one sentence where to put which file."""
 
 
 class TrainTest(NamedTuple):
@@ -80,13 +80,13 @@ def record_reads() -> Iterator[set[str]]:
 
 
 def record(name: str) -> None:
-    """Tell every `record_reads` around this call that the data set is read."""
+    """Report to every `record_reads` around this call that the data set is read."""
     for read in _READ.get():
         read.add(name)
 
 
 def stamp(file: Path) -> tuple[Path, int, int]:
-    """What changes when a file does: its path, when it was written, its size."""
+    """The path, the time of the last change and the size of a file: they change when the file does."""
     status = file.stat()
     return file, status.st_mtime_ns, status.st_size
 

@@ -58,7 +58,7 @@ def load(graph: str) -> Graph:
 
 
 def check_source(graph: str) -> str:
-    """The same name or path if there is a graph, or an error that says what to give."""
+    """The name or path itself if there is a graph; otherwise an error that names the valid inputs."""
     path = Path(graph).expanduser()
     by_name = len(path.parts) == 1 and not path.suffix and not path.exists()
     if path.is_file() or (by_name and (graph in KNOWN or files.find(f"{graph}.npz"))):
@@ -98,7 +98,7 @@ def load_labels(labels: str, nodes: int) -> np.ndarray:
 
 def _some(path: Path, labels: np.ndarray) -> np.ndarray:
     if not np.any(labels != -1 if labels.dtype.kind == "i" else np.isfinite(labels)):
-        raise InputError(f"labels must hold a label for some node; {path.name} holds none but -1 or nan")
+        raise InputError(f"labels must hold a label for at least one node; {path.name} holds only -1 or nan")
     return labels
 
 
@@ -185,7 +185,7 @@ def _json(path: Path) -> Graph:
 
 
 def _labeled(graph: Any) -> Graph:
-    """With the labels of the nodes, where every node has a number under one of the usual names."""
+    """The graph with the labels of its nodes, if every node has a number under one of the usual names."""
     for name in LABELS:
         values = [data.get(name) for _, data in graph.nodes(data=True)]
         if values and all(isinstance(value, int | float) for value in values):
@@ -212,7 +212,7 @@ def _tensors(path: Path) -> Graph:
 
 
 def _with_labels(path: Path, edges: np.ndarray, labels: np.ndarray | None, nodes: int | None = None) -> Graph:
-    """The graph with these labels, one for each node: where the number of nodes is not given, there are as many."""
+    """The graph with these labels, one for each node; they set the number of nodes if that is not given."""
     if labels is None:
         return from_edges(edges, nodes)
     least = 1 + int(edges.max()) if edges.size else 0

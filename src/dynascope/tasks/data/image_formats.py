@@ -92,4 +92,4 @@ READ: dict[str, Callable[[Mapping[str, bytes]], TrainTest]] = {
     "svhn": read_svhn,
     "usps": read_usps,
 }
-"""How the official files of each image set are read."""
+"""The readers of the official files of each image set."""

@@ -64,7 +64,7 @@ def two_class_digits(
     of_two = np.flatnonzero(np.isin(images.y_train, classes))[:count]
     if len(of_two) < count:
         raise ValueError(
-            f"{name} has {len(of_two)} training images of {classes[0]} and {classes[1]}; asked for {count}"
+            f"{name} has {len(of_two)} training images of {classes[0]} and {classes[1]}; got count={count}"
         )
     return reduce_images(images.x_train[of_two], images.y_train[of_two] == classes[1], threshold, expect)
 

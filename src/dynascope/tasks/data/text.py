@@ -41,11 +41,11 @@ def encode(text: str) -> Tokens:
 
 
 class Frequencies(NamedTuple):
-    """How often characters occur in a text, and after one another: distributions, without smoothing."""
+    """The frequencies of characters in a text, and after one another: distributions, without smoothing."""
 
     first: Float[np.ndarray, " n"]
     following: Float[np.ndarray, "n n"]
-    """Row by row: the distribution after this character; that of all characters where nothing follows it."""
+    """Row by row: the distribution after this character; that of all characters if nothing follows it."""
     alphabet: tuple[str, ...]
 
 

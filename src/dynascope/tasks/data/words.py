@@ -10,13 +10,13 @@ from dynascope.checks import whole
 from dynascope.tasks.data.text import Tokens
 
 PARTS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]|_")
-"""Words with their apostrophes, numbers, and single marks."""
+"""Words with their apostrophes, numbers, and single punctuation marks."""
 RARE = "…"
-"""How every word that is no token of its own is spelled."""
+"""The spelling of the token for all rare words."""
 
 
 def words(text: str, vocabulary: int) -> Tokens:
-    """The words, numbers and marks of a text in lower case, as `vocabulary` tokens, or fewer if it has not as many.
+    """The words, numbers and marks of a text in lower case, as `vocabulary` tokens, or fewer if the text has fewer.
 
     Token 0 stands for all rare words; the others are in the order of their frequency, then of the alphabet.
     """

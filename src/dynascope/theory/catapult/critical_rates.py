@@ -7,8 +7,8 @@ weights is
     convention "sum", L = 1/2 sum r_i^2:    r <- (I - eta K) r,        critical rate 2 / lambda_max;
     convention "mse", L = 1/n sum r_i^2:    r <- (I - 2 eta K/n) r,    critical rate n / lambda_max.
 
-A rate means nothing without its normalization, so every function that takes or returns one has `convention=`. Chapter 3
-writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (n/2) eta_sum.
+A rate has no meaning without its normalization, so every function that takes or returns one has `convention=`. Chapter
+3 writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (n/2) eta_sum.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def convert(rate: Positive, count: int, convention: Convention, to: Convention) 
 
 @check_arguments
 def multipliers(eigenvalues: Reals, rate: Positive, count: int, convention: Convention) -> Values:
-    """|1 - s eta lambda_j|: what a step does to the residual in each direction while the kernel does not change.
+    """|1 - s eta lambda_j|: the factor of the residual per step in each direction while the kernel does not change.
 
     Args:
         eigenvalues: Eigenvalues of the kernel. Any shape.
@@ -167,7 +167,7 @@ def beyond_linear(
     rate: PositiveNumber,
     convention: Convention,
 ) -> Float[Array, " n"]:
-    """The Delta of (4.3): what the next residual has beyond (I - s eta K) r.
+    """The Delta of (4.3): the difference of the next residual from (I - s eta K) r.
 
     For outputs with Hessians H_i it is 1/2 dw^T H_i dw at some point of the step (the document drops the 1/2).
 

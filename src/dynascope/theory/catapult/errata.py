@@ -1,8 +1,8 @@
 """Counter-examples to statements of Chapters 3 and 4 of "Toward Understanding the Dynamics of Over-parameterized Neural
 Networks" (for Chapter 2 see `theory.linearity.errata`).
 
-Each function returns the numbers of one; `experiments.catapult.errata` says what is printed and judges them. Networks
-are trained in NumPy, independently of the maps that they check.
+Each function returns the numbers of one; `experiments.catapult.errata` quotes the printed statements and judges them.
+Networks are trained in NumPy, independently of the maps that they check.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def _slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) -
 
 
 def after_catapult() -> Found:
-    """eta lambda in both directions, after the catapult of scalar inputs at 1.5 times the critical rate, and the norm
-    of I - eta K, which is 1, since K has rank 2."""
+    """The values of eta lambda in both directions after the catapult of scalar inputs at 1.5 times the critical rate,
+    and the norm of I - eta K, which is 1 since K has rank 2."""
     count = 32
     net = two_sided_network(count, 1000)
     rate = 1.5 * 2 / np.linalg.eigvalsh(net.kernel())[-1]
@@ -256,4 +256,4 @@ COUNTER_EXAMPLES = {
     "units-of-rates": _units_of_rates,
     "half-of-curvature": _half_of_curvature,
 }
-"""By the names of their claims."""
+"""The counter-examples by the names of their claims."""

@@ -28,7 +28,7 @@ Residual = Float[Array, " n"]
 
 @check_arguments
 def jacobian_change(jacobian: Jacobian, hessians: Float[Array, "n p p"], residual: Residual) -> Jacobian:
-    """G_i = H_i J^T r: how the gradient of each output turns in the direction of the step.
+    """G_i = H_i J^T r: the change of the gradient of each output in the direction of the step.
 
     Args:
         jacobian: Jacobian J of the outputs. Shape (n, p).
@@ -84,16 +84,16 @@ class TopDirection(NamedTuple):
     multiplier: Values
     """<p_1, r'>/<p_1, r>."""
     residual: Values
-    """p_1^T R_f p_1: how much the multiplier exceeds 1 - eta lambda_1."""
+    """p_1^T R_f p_1: the excess of the multiplier over 1 - eta lambda_1."""
     kernel: Values
-    """p_1^T R_K p_1: by how much the kernel falls along p_1."""
+    """p_1^T R_K p_1: the decrease of the kernel along p_1."""
 
 
 @check_arguments
 def top_direction(
     residual: Residual, after: Residual, kernel: Kernel, kernel_after: Kernel, rate: PositiveNumber
 ) -> TopDirection:
-    """Both remainders along p_1, from two residuals and two kernels in a row; this serves for networks too.
+    """Both remainders along p_1, from two consecutive residuals and kernels; this also works for networks.
 
     p_1^T R_f p_1 is exact if the residual lies along p_1, and good if it nearly does.
 
@@ -117,7 +117,7 @@ def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive
 
         g' = (1 - eta lambda + gamma^2 eta^2 |x|^2 g^2) g,    lambda' = lambda - eta gamma^2 |x|^2 g^2 (4 - eta lambda).
 
-    gamma^2 |x|^2 plays the part of c = |x|^2/(md), and gamma^2 that of 1/m, one over the width.
+    gamma^2 |x|^2 plays the role of c = |x|^2/(md), and gamma^2 that of 1/m, one over the width.
 
     Args:
         state: Output g, as `residual`, and lambda.

@@ -1,4 +1,4 @@
-"""The largest rate at which something still holds, by bisection: all settings at once, as one array program."""
+"""The largest rate at which a condition still holds, by bisection: all settings at once, as one array program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BISECTIONS = 50
 
 
 class Bracket(NamedTuple):
-    """The threshold lies between: it holds at `low` and not at `high`."""
+    """A bracket of the threshold: the condition holds at `low` and not at `high`."""
 
     low: Values
     """Largest rate at which it is known to hold. Any shape."""
@@ -37,7 +37,7 @@ def bisect_rate(
     boundary of several.
 
     Args:
-        holds: Called with the array of rates; whether it holds at each. Any shape.
+        holds: Called with the array of rates; returns whether the condition holds at each. Any shape.
         low: Lower end of the search. Not negative, any shape.
         high: Upper end. Positive, any shape.
         bisections: How many times the interval is halved. Default: BISECTIONS.

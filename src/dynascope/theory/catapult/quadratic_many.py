@@ -1,8 +1,8 @@
 """The quadratic model of a two-layer ReLU network on many scalar inputs: two directions, each like one example.
 
-"Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 3.3, Appendices B.11 and B.12. With
-d = 1 an input switches on the units of its own sign, whatever its size, so the kernel has rank two: its eigenvectors
-are p_1 = x 1{x >= 0} and p_2 = x 1{x < 0} at all times (inputs of one sign leave only one of them), with
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 3.3, Appendices B.11 and B.12. With d
+= 1 an input of any size activates the units of its own sign, so the kernel has rank two: its eigenvectors are p_1 = x
+1{x >= 0} and p_2 = x 1{x < 0} at all times (inputs of one sign leave only one of them), with
 
     lambda_i = |p_i|^2 (1/m) sum_k (u_k^2 + v_k^2) 1{unit k answers to that sign}.
 

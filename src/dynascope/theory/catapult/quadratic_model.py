@@ -160,7 +160,7 @@ def stays_bounded(state: Normalized, steps: Count = 3000, bound: PositiveNumber 
     Args:
         state: u, w and v at the start.
         steps: Largest number of steps. Default: 3000.
-        bound: Bound on u, beyond which nothing comes back. Positive. Default: 1000.0.
+        bound: Bound on u, beyond which no run returns. Positive. Default: 1000.0.
     """
 
     def settled(now: Normalized) -> Array:
@@ -174,7 +174,7 @@ def stays_bounded(state: Normalized, steps: Count = 3000, bound: PositiveNumber 
         done = settled(carry[1])
         moved = jax.tree.map(
             lambda old, new: jnp.where(done, old, new), carry[1], normalized_step(carry[1])
-        )  # a path that has left stays where it left
+        )  # a path that has left is frozen
         return carry[0] + 1, moved
 
     start = Normalized(*jnp.broadcast_arrays(*state))
@@ -221,7 +221,7 @@ def small_catapult(excess: Positive, start: Positive) -> SmallCatapult:
 
 @check_arguments
 def monotone_change(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> Values:
-    """By how much the kernel has moved when a run with v = eta lambda_0 < 2 has converged, to leading order in c:
+    """The change of the kernel when a run with v = eta lambda_0 < 2 has converged, to leading order in c:
 
         -eta c ((4 - v) sum r_t^2 + 4 y sum r_t),    sum r_t^2 = r_0^2 / (v (2 - v)),    sum r_t = r_0 / v,
 

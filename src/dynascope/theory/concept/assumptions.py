@@ -163,7 +163,7 @@ def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], 
 
 @check_arguments
 def share_after_repair(kappa: Kappa = 1.1) -> float:
-    """A bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs: `1 / (10 kappa^2 + 1)`.
+    """A bound on the right side of D.5 if D.4 has the factor `P^2` that Corollary D.1 needs: `1 / (10 kappa^2 + 1)`.
 
     With it `log(1 / (P beta omega)) >= log P`. The left side of D.5 exceeds 1/2.
 

@@ -1,4 +1,4 @@
-"""The symmetric two-layer model `f(U; x) = U U^T x`: how the entries of its Jacobian `W = U U^T` move.
+"""The symmetric two-layer model `f(U; x) = U U^T x`: the dynamics of the entries of its Jacobian `W = U U^T`.
 
 "Dynamics of Concept Learning and Compositional Generalization", Section 4.2 and Appendix D. The exact gradient of the
 population loss (4.1) is `grad_U L = [(W - I) A + A (W - I)] U`, and gradient flow on `U` moves `W` by
@@ -157,7 +157,7 @@ def factor_gd(
 def dropped_term(
     U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d d"]:
-    """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`, exactly.
+    """`(eta/4) grad_U L (grad_U L)^T`: the exact difference of `(W+ - W)/eta` of `factor_gd` from `G - S - N`.
 
     Args:
         U: Factor `U`. Shape (..., d, width).

@@ -1,4 +1,4 @@
-"""How near the training points of two Gaussian clusters come to the test point."""
+"""The distance of the training points of two Gaussian clusters from the test point."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Pair = tuple[float, float]
 def nearest_point(
     mu: Annotated[Pair, POSITIVE], sigma: Annotated[Pair, POSITIVE], radius: PositiveNumber, samples: int
 ) -> xr.Dataset:
-    """How many points of two Gaussian clusters, cluster p around `mu_p` on axis p, are expected `inside` a radius
-    around the test point `mu`, and the range `nearest(limit)` in which the smallest distance lies in 99 % of data sets.
+    """The expected number of points of two Gaussian clusters, cluster p around `mu_p` on axis p, `inside` a radius
+    around the test point `mu`, and the range `nearest(limit)` of the smallest distance in 99 % of data sets.
 
     Args:
         mu: Signals of the two concepts, positive.

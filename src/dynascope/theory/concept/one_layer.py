@@ -94,7 +94,7 @@ def second_moment(mu: Numbers, sigma: Numbers, dim: int, origin: bool = False) -
 
 @check_arguments
 def printed_second_moment(mu: Numbers, sigma: Numbers, dim: int) -> Float[Array, " d"]:
-    """`(sigma_p^2 + mu_p^2) / s`: the coefficient as Section 4.1 of the submission prints it, which is wrong.
+    """`(sigma_p^2 + mu_p^2) / s`: the coefficient as printed in Section 4.1 of the submission, which is wrong.
 
     Args:
         mu: Signals of the s concepts. Any shape.

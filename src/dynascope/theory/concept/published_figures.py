@@ -1,7 +1,7 @@
 """The starts and settings behind the published theory figures (5, 8, 9, 10), as data, and their runs.
 
 The code published with "Dynamics of Concept Learning and Compositional Generalization" iterates its recursion (D.2)
-with `A` squared in every place where the text has `A`. Both are run here from the same starts. Paper clock, step 0.01.
+with `A` squared wherever the text has `A`. Both are run here from the same starts. Paper clock, step 0.01.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Integrator = Literal["jacobian_euler", "factor_gd"]
 
 
 class PublishedFigure(NamedTuple):
-    """One theory figure: its data, its start, and how long it runs."""
+    """One theory figure: its data, its start, and its number of steps."""
 
     name: str
-    """The figure, and whose setting it is."""
+    """The figure, and the origin of its setting."""
     mu: tuple[float, ...]
     """Signals along every axis."""
     sigma: tuple[float, ...]
@@ -47,7 +47,7 @@ class PublishedFigure(NamedTuple):
     steps: int
     """Number of steps."""
     rises_printed: int
-    """How many times the test loss rises on its way down with `A`, the equation as printed."""
+    """The number of times that the test loss rises on its way down with `A`, the equation as printed."""
     rises_coded: int
     """The same with `A` squared, the equation as coded."""
     eta: float = 0.01

@@ -1,8 +1,8 @@
-"""When each concept is learned by the symmetric model: a prediction from its start alone.
+"""The time at which the symmetric model learns each concept, predicted from its start alone.
 
 The paper (Section 4.2, Appendix D) says that the majors `w_kk` leave the initial phase in the order of descending
 `a`. For numbers one needs the *pivots*: eliminate the stronger directions from `W(0)` first (Cholesky in the order of
-descending `a`); what is left of `w_kk(0)` is `p_k`, and major k follows the logistic curve of growth rate `2 a_k` from
+descending `a`); `p_k` is the remainder of `w_kk(0)`, and major k follows the logistic curve of growth rate `2 a_k` from
 `p_k`. `p_k = 0`, a start of too low a rank, means that stage k never happens.
 
 Clock: times are in the paper clock, `t = 2 h * steps` for gradient descent on `U` with learning rate `h`; every `eta`
@@ -39,7 +39,7 @@ class StageTimes(NamedTuple):
 def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
     """`log p_k` from `W(0)`, -inf below its rounding: elimination in the order of descending `a`, without square roots.
 
-    If `W(0) = U U^T` is nearly singular, use `log_pivots_of_factor`, which sees pivots down to the square of the
+    If `W(0) = U U^T` is nearly singular, use `log_pivots_of_factor`, which resolves pivots down to the square of the
     rounding.
 
     Args:
@@ -84,7 +84,7 @@ def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d
 
 @check_arguments
 def naive_log_pivots(W0: Float[Array, "*batch d d"]) -> Float[Array, "*batch d"]:
-    """`log w_kk(0)`: the start of each major without elimination, the first guess one would make.
+    """`log w_kk(0)`: the start of each major without elimination, the naive guess.
 
     Args:
         W0: Initial Jacobian `W(0)`. Shape (..., d, d).
@@ -147,7 +147,7 @@ def steps_at(
         times: Times in the paper clock. Shape (..., d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
-        integrator: What takes the steps: gradient descent on `U` or the recursion on `W`. Default: "factor_gd".
+        integrator: The iteration: gradient descent on `U` or the recursion on `W`. Default: "factor_gd".
     """
     per_step = 2 * jnp.log1p(eta * a) if integrator == "factor_gd" else jnp.log1p(2 * eta * a)
     return times * 2 * a / per_step
@@ -175,7 +175,7 @@ def half_steps(
 
 @check_arguments
 def plateau_length(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log(1 / p_k) / (2 a_k)`, paper clock: how long the loss waits at `1/2 sum_{missing} mu_k^2`.
+    """`log(1 / p_k) / (2 a_k)`, paper clock: the time that the loss stays at `1/2 sum_{missing} mu_k^2`.
 
     Args:
         log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).

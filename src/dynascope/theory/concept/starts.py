@@ -1,4 +1,4 @@
-"""Random starts `U(0)` of the symmetric model, drawn by NumPy so that a seed means the same start everywhere."""
+"""Random starts `U(0)` of the symmetric model, drawn by NumPy so that a seed gives the same start on every platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How learning slows at its end: one exponential is left, that of the weakest concept."""
+"""The slowdown at the end of learning: one exponential remains, that of the weakest concept."""
 
 from __future__ import annotations
 

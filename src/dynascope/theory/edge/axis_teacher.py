@@ -1,4 +1,4 @@
-"""Minima of the axis teacher with one scale k common to all neurons: w_i = k e_i, v_i = 1/k. Which one is the flattest?
+"""Minima of the axis teacher with one scale k common to all neurons, w_i = k e_i, v_i = 1/k, and the flattest of them.
 
 "Simple structures in neural networks", Section 3.7.1 (3.13)-(3.17), Figure 3.5. The sharpness over the whole sphere is
 a closed form that the document does not give.

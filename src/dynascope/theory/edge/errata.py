@@ -1,6 +1,6 @@
 """Counter-examples to statements of Chapter 3 and Appendix B of "Simple structures in neural networks".
 
-Each function returns the numbers of one; `experiments.edge.errata` says what is printed and judges them.
+Each function returns the numbers of one; `experiments.edge.errata` quotes the printed statements and judges them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def bounded_share(
 
 
 def _second_eigenvalue(starts: int = 400, seed: Count = 0) -> Found:
-    """Shares bounded at (eta sigma_1^2, eta sigma_2^2), of which the first has eta sigma_2^2 > 1."""
+    """Shares of bounded runs at pairs (eta sigma_1^2, eta sigma_2^2); the first pair has eta sigma_2^2 > 1."""
     pairs = {"beyond_one": (1.1, 1.02), "beyond_line": (1.2, 0.95), "within_line": (1.2, 0.6)}
     return {f"share_{name}": bounded_share(*pair, starts=starts, seed=seed) for name, pair in pairs.items()}
 
@@ -88,7 +88,7 @@ def _observation_range() -> Found:
 
 
 def _missing_scale(scale: float = 5.6955, K: float = 1.02) -> Found:
-    """By how much two steps move rho and sigma_1 rho."""
+    """The distances by which two steps move rho and sigma_1 rho."""
     task, rho = quartic(scale**2), quartic_orbit.normalized_orbit(K).low
 
     def moved(point: jax.Array) -> float:
@@ -144,7 +144,7 @@ def _cube_bound() -> Found:
 
 
 def _half_step(mu: float = 1.0, rate: float = 1.2) -> Found:
-    """1 - eta (mu - x) at the x that (B.41) prints, and at the one it means."""
+    """1 - eta (mu - x) at the x printed in (B.41), and at the intended one."""
     printed, meant = mu - 1 / (2 * rate), mu + 1 / (2 * rate)
     return {"half_step_printed": 1 - rate * (mu - printed), "half_step_meant": 1 - rate * (mu - meant)}
 

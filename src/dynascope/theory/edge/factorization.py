@@ -1,4 +1,5 @@
-"""Matrix factorization above the threshold: the orbit of the sharpest direction, and when the others stay stable.
+"""Matrix factorization above the threshold: the orbit of the sharpest direction, and conditions for stability of the
+others.
 
 "Simple structures in neural networks", Theorem B.3, Observations 1, 2 and 5, Appendix B.10.2. C has eigenvalues
 sigma_1^2 > sigma_2^2 >= ..., K = eta sigma_1^2, and rho_i are the points of the orbit of the quartic with mu = 1 and

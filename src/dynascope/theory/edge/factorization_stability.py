@@ -1,4 +1,5 @@
-"""Why eta (sigma_1^2 + sigma_2^2) < 2: the linear stability of the other directions while the first one oscillates.
+"""The linear stability of the other directions while the first one oscillates, from which eta (sigma_1^2 + sigma_2^2) <
+2 follows.
 
 "Simple structures in neural networks", Appendix B.10.2. Beside the oscillating block y = |u_1^T Y|, z = |u_1^T Z|,
 small off-diagonal entries [(YY^T)_{p1}, (ZZ^T)_{1p}, M_{p1}, M_{1p}] of a quasi-symmetric factorization move by a 4 x 4

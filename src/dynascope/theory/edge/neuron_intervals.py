@@ -1,7 +1,7 @@
-"""Interval propagation for the single neuron: from a box that holds v wx, v - wx and wy to one a step later.
+"""Interval propagation for the single neuron: from a box that contains v wx, v - wx and wy to one a step later.
 
 "Simple structures in neural networks", Appendix B.9, for every K in (1, 1.1]. The document's bound (B.90) on wy uses
-the ratio R = (S - d1/2)/(S + d1/2) > 1 where an enclosure needs its inverse, so the printed intervals for wy are too
+the ratio R = (S - d1/2)/(S + d1/2) > 1, but an enclosure needs its inverse, so the printed intervals for wy are too
 small (a gap in the proof, not in the conclusion). Both variants are here. The arithmetic is not rounded outward.
 """
 
@@ -81,7 +81,8 @@ def _mean(product: float, gap: float) -> float:
 
 
 def _candidates(a: float, b: float, c: float, low: float, high: float) -> list[float]:
-    """Where x (a - b x)^2 - c x can be extreme on [low, high]: its ends, and where (a - b x)(a - 3 b x) = c."""
+    """The points at which x (a - b x)^2 - c x can be extreme on [low, high]: its ends, and the roots of (a - b x)(a - 3
+    b x) = c."""
     root = math.sqrt(a**2 + 3 * c)
     inside = [x for x in ((2 * a - root) / (3 * b), (2 * a + root) / (3 * b)) if low < x < high]
     return [low, high, *inside]

@@ -1,4 +1,4 @@
-"""When gradient descent on one parameter has an orbit of period two just above the rate 2/f''.
+"""Conditions under which gradient descent on one parameter has an orbit of period two just above the rate 2/f''.
 
 "Simple structures in neural networks", Theorem 3.1 and Lemma 3.2. With f'' and f^(k) taken at the minimum and
 

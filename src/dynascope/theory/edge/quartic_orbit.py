@@ -88,7 +88,7 @@ def multiplier(K: Positive) -> Values:
 def steps_needed(
     K: Positive, tolerance: Annotated[Reals, Domain("between 0 and 1", lambda x: (x > 0) & (x < 1))]
 ) -> Values:
-    """How many steps it takes to reach the orbit, roughly: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|.
+    """The approximate number of steps to reach the orbit: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|.
 
     Args:
         K: K = eta mu. Positive, any shape.
@@ -161,7 +161,7 @@ def cascade(doublings: Annotated[int, Whole(1, 12)] = 4) -> Float[Array, " doubl
     Newton's method on F^p(x) = x, (F^p)'(x) = -1, from a guess by the ratio of successive gaps (Feigenbaum's 4.669).
 
     Args:
-        doublings: How many thresholds, from 1 to 12. Default: 4.
+        doublings: Number of thresholds, from 1 to 12. Default: 4.
     """
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
     for doubling in range(2, doublings):

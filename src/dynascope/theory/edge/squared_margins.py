@@ -1,4 +1,4 @@
-"""Which scalar models g make gradient descent on (g(x) - y)^2 oscillate: the margin 6 g''^2 - g' g'''.
+"""The margin 6 g''^2 - g' g''' of scalar models g, which decides if gradient descent on (g(x) - y)^2 oscillates.
 
 "Simple structures in neural networks", Propositions 1 and 2 and their corollaries. At a minimum with g' != 0 the flip
 quantity of Theorem 3.1 is D = 16 g'^2 (6 g''^2 - g' g'''), exactly. Proposition 2, that a composition inherits the
@@ -99,9 +99,9 @@ class Composition(NamedTuple):
     mixed: Values
     """9 q' q'' p'^2 p''."""
     holds: Bool[Array, " ..."]
-    """The composite satisfies the condition."""
+    """Whether the composite satisfies the condition."""
     inherited: Bool[Array, " ..."]
-    """Sufficient for it, given that p and q satisfy it: q' q'' p'' >= 0."""
+    """Whether q' q'' p'' >= 0, which is sufficient if p and q satisfy it."""
 
 
 @check_arguments

@@ -1,4 +1,4 @@
-"""The stochastic block model with two equal communities: when they can be found, and what guessing gives.
+"""The stochastic block model with two equal communities: the threshold of detection, and the score of guessing.
 
 A pair of nodes is an edge with probability `within / n` in a community and `across / n` between the two.
 """
@@ -31,7 +31,7 @@ def signal_to_noise(within: float, across: float) -> float:
 
 @check_arguments
 def negative_eigenvalues(within: float, across: float) -> int:
-    """How many eigenvalues of the Bethe Hessian H(√c) are below 0 on a large graph of average degree c: one for the
+    """The number of eigenvalues of the Bethe Hessian H(√c) below 0 on a large graph of average degree c: one for the
     graph itself, and one more if its communities can be found (Saade, Krzakala and Zdeborová, 2014).
 
     Args:

@@ -1,4 +1,5 @@
-"""The part of a graph that the operators D and A D^-α see: each node's degree with the degrees of its neighbors.
+"""The part of a graph that the operators D and A D^-α can distinguish: each node's degree with the degrees of its
+neighbors.
 
 "Simple structures in neural networks", Proposition 2.2, Lemmas A.4 and A.5. The power itself is never computed: at n =
 100 it is about 1e-916.

@@ -48,8 +48,8 @@ def power_graph_example() -> dict[str, float]:
 
 
 def equivariant_operators() -> dict[str, float]:
-    """How many entries of A change if two leaves with different parents are swapped, and A(X∘AX) at the roots of the
-    trees of Figure 2.3.
+    """The number of entries of A that change if two leaves with different parents are swapped, and A(X∘AX) at the roots
+    of the trees of Figure 2.3.
     """
     tree = full_tree(2, 2)
     order = np.arange(tree.nodes)
@@ -64,8 +64,8 @@ def equivariant_operators() -> dict[str, float]:
 
 
 def aggregation_construction() -> dict[str, float]:
-    """The trees that the proof of Lemma A.6 constructs at m = 3, K = 3, how many of them are aggregation trees, and the
-    lemma's number.
+    """The number of trees that the proof of Lemma A.6 constructs at m = 3, K = 3, the number of these that are
+    aggregation trees, and the lemma's number.
     """
     trees = [tree for root in (0, 1) for tree in _construct(3, 3, root)]
     unrolled = sum(_unrolls(tree) for tree in trees)
@@ -115,8 +115,8 @@ def printed_class_bound() -> dict[str, float]:
 
 
 def printed_neighbor() -> dict[str, float]:
-    """The first lengths up to 20 at which (A.32), and at which the equality of the two graphs' walk counts, fail, with
-    node 7 joined to 13, as (A.39) says, and with 14.
+    """The first lengths up to 20 at which (A.32) fails, and at which the equality of the two graphs' walk counts fails,
+    with node 7 joined to 13, as in (A.39), and to 14.
     """
     found = {}
     for name, end in (("printed", 13), ("right", 14)):
@@ -133,7 +133,7 @@ def printed_neighbor() -> dict[str, float]:
 
 
 def level_vector_lemma() -> dict[str, float]:
-    """The trees with q_1 = 0 at depth 1 and m = 3 that contain both features below the root, as (A.22) wants;
+    """The trees with q_1 = 0 at depth 1 and m = 3 that contain both features below the root, as (A.22) requires;
     admissible level vectors at m = 2, K = 2; the degree of an inner node of a full tree with m = 3."""
     both = [
         leaves for leaves in combinations_with_replacement((0, 1), 3) if leaves.count(0) == 0 and len({*leaves}) == 2
@@ -186,7 +186,8 @@ def _grow(m: int, depth: int, feature: int, path: tuple[int, ...], zeros: dict[t
 
 
 def _unrolls(tree: Tree) -> bool:
-    """Whether some child of every node repeats the node's parent, with all below it as far as the tree reaches."""
+    """Whether some child of every node repeats the node's parent with the whole subtree below it, as deep as the tree
+    is."""
 
     def height(node: Tree) -> int:
         return 1 + height(node[1][0]) if node[1] else 0

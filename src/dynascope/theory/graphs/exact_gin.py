@@ -1,7 +1,8 @@
-"""Weights, set by hand, with which a graph isomorphism network counts walks through blue nodes exactly.
+"""Hand-set weights with which a graph isomorphism network counts walks through blue nodes exactly.
 
-A witness that message passing can do what no graph-augmented MLP of the same depth can ("Simple structures in neural
-networks", Proposition 2.7 and Section 2.6.2). All numbers are integers, so that 64-bit floats compute them exactly.
+A proof by example that message passing can compute a function that no graph-augmented MLP of the same depth can
+("Simple structures in neural networks", Proposition 2.7 and Section 2.6.2). All numbers are integers, so that 64-bit
+floats compute them exactly.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[i
     """A network whose output is the number of walks through blue nodes only, from blue ones; its input (nodes, 1) is 1
     at blue nodes and 0 at others.
 
-    With δ larger than every degree, s = δb + Ab says of a node both whether it is blue and how many blue neighbors it
-    has; a ReLU with a large M switches other nodes off.
+    With δ larger than every degree, s = δb + Ab encodes both whether a node is blue and how many blue neighbors it has;
+    a ReLU with a large M turns the other nodes off.
 
     Args:
         largest_degree: Largest degree of the graphs, from 1 to 1000.

@@ -1,7 +1,7 @@
-"""Full trees with features 0 and 1 by their level vectors: how many zeros stand on each level.
+"""Full trees with features 0 and 1 by their level vectors, the numbers of zeros on each level.
 
-One level vector is one class of every operator that depends on the structure alone; the trees in it are told apart by
-message passing. "Simple structures in neural networks", Appendix A.8, Lemmas A.7 and A.8.
+One level vector is one class of every operator that depends on the structure alone; message passing distinguishes the
+trees in it. "Simple structures in neural networks", Appendix A.8, Lemmas A.7 and A.8.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def fewest_trees(depth: Annotated[int, Whole(1, 8)]) -> int:
 
 @check_arguments
 def incomplete_choices(children: Children, depth: Annotated[int, Whole(2, 3)]) -> int:
-    """How many choices of Lemma A.8 cannot be completed: 1 or 2 zeros under each path of the rarer half, and q_K zeros
-    in all, with 1 to m w - 1 under a path with w nodes. The w are any positive numbers with the sum m^(K-1).
+    """The number of choices of Lemma A.8 that cannot be completed: 1 or 2 zeros under each path of the rarer half, and
+    q_K zeros in all, with 1 to m w - 1 under a path with w nodes. The w are any positive numbers with the sum m^(K-1).
 
     Args:
         children: Number of children m, from 2 to 6.

@@ -13,9 +13,9 @@ from dynascope.theory.domains import check_arguments
 
 @check_arguments
 def quadratic_fit(features: Any, values: Any, train: Any, groups: Any) -> tuple[float, float]:
-    """Fit a polynomial of degree 2 in the features by least squares, each group of nodes alone.
+    """Fit a polynomial of degree 2 in the features by least squares, separately for each group of nodes.
 
-    Linearly dependent columns do no harm.
+    Linearly dependent columns are allowed.
 
     Args:
         features: Features of the nodes. Shape (nodes, columns).
@@ -37,7 +37,7 @@ def quadratic_fit(features: Any, values: Any, train: Any, groups: Any) -> tuple[
     if chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(y):
         raise ValueError(f"train must hold node numbers from 0 to {len(y) - 1}; got {checks.shown(train)}")
     if len(np.unique(chosen)) == len(y):
-        raise ValueError("train must leave some nodes out; got all of them")
+        raise ValueError("train must leave out at least one node; got all of them")
     if np.ptp(y) == 0:
         raise ValueError("values must not all be equal")
     inside = np.isin(np.arange(len(y)), chosen)

@@ -1,8 +1,8 @@
-"""How many trees there are, and how many of them fixed operators see: exact numbers, as Python's integers.
+"""Exact numbers of trees, and of the classes of trees that fixed operators distinguish, as Python integers.
 
-A message-passing network of depth K sees a node's aggregation tree of depth K, up to isomorphism. An operator that
-depends on the graph's structure alone sees how many nodes of each feature stand on every level. "Simple structures in
-neural networks", Appendices A.6 and A.8.
+A message-passing network of depth K distinguishes nodes by their aggregation trees of depth K, up to isomorphism. An
+operator that depends on the graph's structure alone distinguishes only the numbers of nodes of each feature on every
+level. "Simple structures in neural networks", Appendices A.6 and A.8.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Degree = Annotated[int, Whole(2, 64)]
 
 @check_arguments
 def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
-    """Trees in which every node above the last level has m children, up to isomorphism: N_0 = c and
-    N_k = c ms(N_(k-1), m), where ms(N, k) = C(N + k - 1, k) counts multisets.
+    """The number of trees in which every node above the last level has m children, up to isomorphism: N_0 = c and N_k =
+    c ms(N_(k-1), m), where ms(N, k) = C(N + k - 1, k) counts multisets.
 
     Args:
         children: Number of children m, from 2 to 64.
@@ -37,7 +37,7 @@ def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
     """The number of aggregation trees of nodes in graphs whose degrees are all m, up to isomorphism: R_K = c
     ms(B_(K-1), m) with B_0 = c, B_k = c ms(B_(k-1), m - 1).
 
-    One child repeats its parent's parent with all that hangs on it, so that m - 1 children are free.
+    One child repeats its parent's parent with its whole subtree, so m - 1 children are free.
 
     Args:
         degree: Degree m of every node, from 2 to 64.
@@ -54,8 +54,8 @@ def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
 
 @check_arguments
 def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)], features: int = 2) -> int:
-    """Trees in which some child of every node repeats the feature of the node's parent, the condition that the proof of
-    Lemma A.6 works with. It is necessary for an aggregation tree and, from depth 3 on, not sufficient.
+    """The number of trees in which some child of every node repeats the feature of the node's parent, the condition
+    used in the proof of Lemma A.6. It is necessary for an aggregation tree and, from depth 3 on, not sufficient.
 
     Args:
         degree: Degree m of every node, from 2 to 64.
@@ -75,7 +75,7 @@ def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)],
 
 @check_arguments
 def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
-    """The classes of full trees with two features that operators see: ∏ (m^k + 1), the level counts.
+    """The number of classes of full trees with two features that operators distinguish: ∏ (m^k + 1), the level counts.
 
     Args:
         children: Number of children m, from 2 to 64.
@@ -86,7 +86,7 @@ def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
 
 @check_arguments
 def operator_classes_of_balls(degree: Degree, depth: Depth) -> int:
-    """The classes of balls with two features that operators see, 2 ∏ (m(m - 1)^(k-1) + 1).
+    """The number of classes of balls with two features that operators distinguish, 2 ∏ (m(m - 1)^(k-1) + 1).
 
     Args:
         degree: Degree m of every node, from 2 to 64.

@@ -1,4 +1,4 @@
-"""Trees that operators confuse though they differ in the number of walks through prescribed features.
+"""Trees that operators cannot distinguish although they differ in the number of walks through prescribed features.
 
 "Simple structures in neural networks", Proposition 2.7 and Appendix A.9.
 """
@@ -33,7 +33,7 @@ def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph
     """The full m-ary trees of depth k with the same level vector: tree r, from 0 on, has r leaves with the feature x_k
     in its first branch. Features (nodes, 1), 0 at the root.
 
-    In the first branch the inner nodes carry the features x_1, ..., x_k, in the others the opposite ones.
+    The inner nodes have the features x_1, ..., x_k in the first branch, and the opposite ones in the others.
 
     Args:
         children: Number of children m, from 2 to 6.

@@ -1,4 +1,4 @@
-"""Transition to linearity: Hessian norms of wide networks, and what follows from them."""
+"""Transition to linearity: Hessian norms of wide networks, and their consequences."""
 
 from dynascope.theory.linearity import (
     bounds as bounds,

@@ -1,9 +1,9 @@
-"""Transition to linearity: how small the Hessian of a wide network's output is, and what follows from that.
+"""Transition to linearity: bounds on the Hessian of a wide network's output, and their consequences.
 
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks", Chapter 2 and Appendix A. Networks are those
-of `models.dag`: N(0, 1) weights, each neuron divided by the root of its in-degree. What the document proves is an order
-of magnitude, ||H|| = O((log m + R)^(L^2) / sqrt m) with m the smallest in-degree past the first layer; here is what of
-it can be evaluated. Losses are half the sum of squares, so that ||grad L||^2 = r^T K r. `hessian_recursion` has the
+of `models.dag`: N(0, 1) weights, each neuron divided by the root of its in-degree. The document proves an order of
+magnitude, ||H|| = O((log m + R)^(L^2) / sqrt m) with m the smallest in-degree past the first layer; here are the parts
+that can be evaluated. Losses are half the sum of squares, so that ||grad L||^2 = r^T K r. `hessian_recursion` has the
 exact Hessian of a small network, `gaussian_series` the concentration lemmas.
 """
 
@@ -106,7 +106,7 @@ def _between(smallest: Sequence[int], below: int, top: int) -> Sequence[int]:
 
 @check_arguments
 def weights_reached(graph: Graph, vertex: Count) -> Int[np.ndarray, " layers"]:
-    """How many weights into each layer a neuron depends on, by backward reachability (Proposition A.9.1): the
+    """The number of weights into each layer that a neuron depends on, by backward reachability (Proposition A.9.1): the
     dimensions to use in `gaussian_series.series_tail`, not the total number of weights.
 
     Args:
@@ -133,8 +133,8 @@ def gradient_bound(
     """A lower bound of sqrt E ||grad f||^2, for x ~ N(0, I) and an activation with sigma(a z) = a^r sigma(z), a > 0:
     sqrt min(1, min over 1 <= j <= L of C^(1 + r + ... + r^(j-1))) (Proposition 2.4.4).
 
-    The document states it for E ||grad f||; its proof passes from E ||.||^2 to (E ||.||)^2, which goes the other way:
-    `theory.linearity.errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
+    The document states it for E ||grad f||; its proof replaces E ||.||^2 by (E ||.||)^2, but the inequality goes the
+    other way: `theory.linearity.errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
 
     Args:
         depth: Number of layers of weights L.
@@ -177,8 +177,8 @@ def kernel_change_bound(jacobian_norm: Size, hessian_norm: Size, radius: Size, p
 
 @check_arguments
 def relu_kernel_slope(kernel: Size, squared_length: Size, width: int, dim: int) -> Numbers:
-    """2 ||H grad f||, by which K = ||grad f||^2 of a two-layer ReLU network changes per distance in the worst
-    direction: 2 sqrt(K ||x||^2 / (m d)), of order m^(-1/2).
+    """2 ||H grad f||, the change of K = ||grad f||^2 of a two-layer ReLU network per distance in the worst direction: 2
+    sqrt(K ||x||^2 / (m d)), of order m^(-1/2).
 
     Args:
         kernel: K. Not negative, any shape.
@@ -205,8 +205,8 @@ def relu_kernel_slope_along_gradient(output: Numbers, squared_length: Size, widt
 
 @check_arguments
 def relu_gates_change(residual: Numbers, width: Above0) -> Numbers:
-    """By how much K, which is 1 at the start, falls while a wide two-layer ReLU network learns one example with ||x||^2
-    = d: |y - f(0)| / (pi sqrt(m)).
+    """The decrease of K, which is 1 at the start, while a wide two-layer ReLU network learns one example with ||x||^2 =
+    d: |y - f(0)| / (pi sqrt(m)).
 
     A unit of outer weight v moves by v (y - f(0)) / sqrt(m). Those that move down and began within that distance of 0
     close, and each takes v^2 / m from the kernel: with the density phi of the units at 0, phi(0) E[|v|^3 1(v < 0)] = 1

@@ -1,5 +1,6 @@
 """Counter-examples to statements of Chapter 2 of "Toward Understanding the Dynamics of Over-parameterized Neural
-Networks". Each function returns the numbers of one; `experiments.catapult.errata` says what is printed and judges them.
+Networks". Each function returns the numbers of one; `experiments.catapult.errata` quotes the printed statements and
+judges them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Found = dict[str, float]
 
 
 def series_radius() -> Found:
-    """The probability that is allowed, and those of exceeding the printed and the corrected level, for one 1 x 1 matrix
-    (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z."""
+    """The allowed probability, and those of exceeding the printed and the corrected level, for one 1 x 1 matrix (b): Z
+    = (g + R) b. With R nu = R b^2 the level lies below the mean of Z."""
     scale, radius, t = 0.1, 10.0, 0.5
     nu, right = scale**2, series_tail(np.full((1, 1, 1), scale), radius, t)
 
@@ -74,7 +75,7 @@ def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square) -> Found:
 
 @check_arguments
 def removal_scale(probability: float = 0.5) -> Found:
-    """The variance of a neuron's sum of incoming values 1, some edges removed, under either division.
+    """The variance of a neuron's sum of incoming values 1, with some edges removed, for both normalizations.
 
     Args:
         probability: Probability with which each edge is removed. Default: 0.5.
@@ -91,4 +92,4 @@ COUNTER_EXAMPLES = {
     "derivative-too-high": derivative_too_high,
     "removal-scale": removal_scale,
 }
-"""By the names of their claims."""
+"""The counter-examples by the names of their claims."""

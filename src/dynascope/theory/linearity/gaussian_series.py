@@ -41,7 +41,7 @@ def variance(matrices: Float[np.ndarray, "k a b"]) -> float:
 def series_tail(matrices: Float[np.ndarray, "k a b"], radius: Length, t: Length) -> Tail:
     """P(||sum of (g_k + dg_k) B_k|| >= t + R sqrt nu) <= (d1 + d2) exp(-t^2 / (2 nu)) for ||dg|| <= R (Lemma A.11.8).
 
-    The document's statement has R nu in the place of R sqrt nu, its proof has it right; see `theory.linearity.errata`.
+    The document's statement has R nu instead of R sqrt nu, which its proof has; see `theory.linearity.errata`.
 
     Args:
         matrices: The matrices B_k. Shape (k, a, b).
@@ -54,7 +54,7 @@ def series_tail(matrices: Float[np.ndarray, "k a b"], radius: Length, t: Length)
 
 @check_arguments
 def inner_product_tail(length: PositiveNumber, radius: Length, t: Length) -> Tail:
-    """|a . b| <= t + ||b|| R but with probability 2 exp(-t^2 / (2 ||b||^2)) (Lemma A.11.4).
+    """|a . b| <= t + ||b|| R except with probability 2 exp(-t^2 / (2 ||b||^2)) (Lemma A.11.4).
 
     Args:
         length: ||b||. Positive.
@@ -66,7 +66,7 @@ def inner_product_tail(length: PositiveNumber, radius: Length, t: Length) -> Tai
 
 @check_arguments
 def product_tail(matrix: Float[np.ndarray, "a b"], radius: Length, t: Length, c: PositiveNumber = 0.5) -> Tail:
-    """||B a|| <= t + ||B||_F + ||B|| R but with probability 2 exp(-c t^2 / ||B||^2) (Lemma A.11.7).
+    """||B a|| <= t + ||B||_F + ||B|| R except with probability 2 exp(-c t^2 / ||B||^2) (Lemma A.11.7).
 
     Args:
         matrix: B. Shape (a, b).
@@ -80,7 +80,7 @@ def product_tail(matrix: Float[np.ndarray, "a b"], radius: Length, t: Length, c:
 
 @check_arguments
 def columns_tail(matrices: Float[np.ndarray, "n a b"], radius: Length, t: Length, C: PositiveNumber) -> Tail:
-    """||[B_1 a_1 ... B_n a_n]|| <= C (max ||B_i|| (sqrt n + R + t) + max ||B_i||_F) but with probability 2 exp(-t^2)
+    """||[B_1 a_1 ... B_n a_n]|| <= C (max ||B_i|| (sqrt n + R + t) + max ||B_i||_F) except with probability 2 exp(-t^2)
     (Lemma A.11.6).
 
     Args:

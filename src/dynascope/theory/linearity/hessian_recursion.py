@@ -1,7 +1,7 @@
 """The exact gradient and Hessian of a DAG network's outputs, neuron by neuron: equations 2.13 and 2.14.
 
-An alternative to automatic differentiation that shares nothing with it, for small networks: every neuron carries a
-dense Hessian. With f~_v = s sum of w f_u over incoming edges, s = in(v)^(-1/2), and e_w the unit vector of w,
+An independent alternative to automatic differentiation for small networks: every neuron carries a dense Hessian. With
+f~_v = s sum of w f_u over incoming edges, s = in(v)^(-1/2), and e_w the unit vector of w,
 
     d f~_v   = s sum of [f_u e_w + w df_u],
     d^2 f~_v = s sum of [w d^2 f_u + e_w df_u^T + df_u e_w^T],    d^2 f_u = sigma' d^2 f~_u + sigma'' df~_u df~_u^T,

@@ -1,4 +1,4 @@
-"""Checks of the assumptions of Theorem 4.1 and its lemmas: the number found, and whether the assumption holds.
+"""Checks of the assumptions of Theorem 4.1 and its lemmas: the computed number, and whether the assumption holds.
 
 "Transformers learn through gradual rank increase", Assumptions 4.3 to 4.5, Lemmas C.5 and D.1 to D.4. Assumption 4.4
 is read with the L(theta^k) that is missing in print. Assumptions 2.1 and 3.1 (smoothness, bounded data) are properties
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     name: str
     """The assumption or lemma."""
     number: float
-    """It must be positive, or (for 4.5 and C.5) at most `bound`."""
+    """The computed number: it must be positive, or (for 4.5 and C.5) at most `bound`."""
     holds: bool
     """Whether it holds."""
     bound: float = 0.0

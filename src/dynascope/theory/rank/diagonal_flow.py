@@ -8,9 +8,9 @@ u(0) = alpha u0, v(0) = alpha v0. The flow conserves kappa = u^2 - v^2 (Lemma 4.
     dz/dt = g(beta),         beta = (kappa / 2) sinh 2z.
 
 This is exact. In the flow of u and v themselves, u - v = kappa / (u + v), about alpha^2, falls below rounding once u v
-is of order one, and with it is lost the time at which a coordinate that left the support returns. Times are rescaled,
-tau = t / log(1/alpha). The log-scale weight of a coordinate is b = log_alpha(u + v): between 0 and 2 while it is
-inactive, 0 if it is active with beta > 0, and 2 if it is active with beta < 0.
+is of order one, and so the time at which a coordinate returns to the support is lost. Times are rescaled, tau = t /
+log(1/alpha). The log-scale weight of a coordinate is b = log_alpha(u + v): between 0 and 2 while it is inactive, 0 if
+it is active with beta > 0, and 2 if it is active with beta < 0.
 """
 
 from __future__ import annotations

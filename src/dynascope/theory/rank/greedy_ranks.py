@@ -1,4 +1,5 @@
-"""Greedy incremental learning: which coordinate of a diagonal network is learned when, as its start goes to zero.
+"""Greedy incremental learning: the order and the times at which a diagonal network learns its coordinates, as its start
+goes to zero.
 
 "Transformers learn through gradual rank increase", Algorithm 1 and Theorem 4.1: in rescaled time tau = t / log(1/alpha)
 the gradient flow from alpha (u0, v0) tends to a staircase. On plateau k, beta is constant and the log-scale weights
@@ -33,8 +34,8 @@ SMALLEST = 1e-9
 """The force below which a coordinate counts as fixed on a plateau, relative to max |g(0)|."""
 RESOLVED = 10.0
 """The least length of a plateau, and the least gap of a race, that are visible at a finite scale, in units of
-1/(rate * log(1/alpha)): in the middle of such a plateau what has to decay has done so to e^-5, and the next coordinate
-is still below e^-10."""
+1/(rate * log(1/alpha)): in the middle of such a plateau decaying terms have fallen to e^-5, and the next coordinate is
+still below e^-10."""
 LAG = 10.0
 """The largest lag of a transition behind its T_k, in the same units: it is of order one, and must be below the length
 of a plateau."""
@@ -43,7 +44,7 @@ Vector = Float[np.ndarray, " p"]
 
 
 class Stage(NamedTuple):
-    """One plateau, and how it was entered."""
+    """One plateau, and the transition into it."""
 
     time: float
     """T_k, rescaled; 0 for the first."""
@@ -70,7 +71,7 @@ class Stage(NamedTuple):
     residual: float
     """The largest |g| on the support: 0 up to the error of the transition."""
     arrived: bool
-    """Whether the transition into this plateau converged; if not, beta is where it stopped."""
+    """Whether the transition into this plateau converged; if not, beta is its last point."""
     rate: float
     """The slowest of three rates, in unrescaled time: at which the winner of the last race grew, at which beta relaxes
     onto this plateau, and at which the winner of the next race grows."""
@@ -86,7 +87,7 @@ class Stage(NamedTuple):
         return tuple(np.flatnonzero(self.beta).tolist())
 
     def pace(self, scale: float) -> float:
-        """How many of the units of `RESOLVED` and `LAG` there are in a unit of rescaled time.
+        """The number of units of `RESOLVED` and `LAG` in one unit of rescaled time.
 
         Args:
             scale: Initial scale alpha, above 0 and below 1.
@@ -142,8 +143,8 @@ def greedy_stages(
 ) -> list[Stage]:
     """The plateaus of Algorithm 1, the first at beta = 0.
 
-    The last is the one on which nothing moves any more, the last that begins before `until`, number `most`, or one
-    whose transition has not `arrived`.
+    The last one is that on which nothing moves, the last that begins before `until`, number `most`, or one whose
+    transition has not `arrived`.
 
     Args:
         loss: Loss L as a function of beta.

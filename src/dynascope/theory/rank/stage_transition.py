@@ -65,8 +65,8 @@ def transition(
 ) -> Transition:
     """The end of the balanced flow.
 
-    Newton's method completes the flow, whose tolerance only has to bring it near. A flow that stops before is returned
-    as it is.
+    Newton's method completes the flow, whose tolerance only has to bring it near. A flow that stops earlier is returned
+    unchanged.
 
     Args:
         loss: Loss L as a function of beta.

@@ -1,12 +1,13 @@
 """The least losses of the next token away from triggers: the entropy of bigrams, and that without them.
 
-A context of noisy in-context recall starts from `first` and goes on by `following`, except after the trigger, where the
-target comes (uniform among the N tokens) or, with probability alpha, the noise token N; from there it goes on by
-`first`. With w the distribution of a token that is no trigger, over positions 1 to T - 2, and p(.|z) what follows it,
+A context of noisy in-context recall starts from `first` and continues by `following`, except after the trigger, where
+the target comes (uniform among the N tokens) or, with probability alpha, the noise token N; from there it goes on by
+`first`. With w the distribution of a token that is no trigger, over positions 1 to T - 2, and p(.|z) that of the next
+token,
 
     bigram = sum_z w(z) H(p(.|z)),    unigram = H(sum_z w(z) p(.|z)):
 
-the least losses of a model that sees the last token, and of one that sees nothing.
+the least losses of a model that sees the last token, and of one without any input.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LeastLosses(NamedTuple):
     bigram: float
     """Loss of a model that sees the last token."""
     unigram: float
-    """Loss of a model that sees nothing."""
+    """Loss of a model without any input."""
 
 
 @check_arguments

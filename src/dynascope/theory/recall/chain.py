@@ -1,11 +1,11 @@
 """The chain behind noisy in-context recall: N tokens and the noise token, a trigger, a target, the noise level alpha.
 
 Tokens are 0, ..., N - 1 and the noise token N; token 0 is the trigger q. A context is a chain that starts uniformly on
-the N tokens and goes on uniformly from all tokens but the trigger, the noise token included; after the trigger comes
-the target with probability 1 - alpha and the noise token with probability alpha. The last token is the trigger.
+the N tokens and continues uniformly from all tokens except the trigger, the noise token included; after the trigger
+comes the target with probability 1 - alpha and the noise token with probability alpha. The last token is the trigger.
 
-The transition matrix is P = 1 u^T + e_q d^T, with u uniform on the N tokens and d what the row of the trigger has
-beyond u. With D_t the counts of all tokens up to t, p_t the distribution of z_t, and A_t = E[D_t z_t^T],
+The transition matrix is P = 1 u^T + e_q d^T, with u uniform on the N tokens and d the difference of the trigger's row
+from u. With D_t the counts of all tokens up to t, p_t the distribution of z_t, and A_t = E[D_t z_t^T],
 
     A_{t+1} = A_t P + diag(p_{t+1}),    A_t P = (E D_t) u^T + (A_t e_q) d^T,
 
@@ -34,7 +34,7 @@ Length = Annotated[int, Whole(2, 10_000_000)]
 
 
 class Occupation(NamedTuple):
-    """How often the tokens of a free chain occur, over N + 1 tokens."""
+    """The counts of the tokens of a free chain, over N + 1 tokens."""
 
     mean: Float[np.ndarray, " token"]
     """E D."""

@@ -1,4 +1,5 @@
-"""First and second moments of a context of noisy in-context recall, given its target, from which gradients are made.
+"""First and second moments of a context of noisy in-context recall, given its target, from which gradients are
+computed.
 
 The input at position t is x_t = (z_t, z_{t-1}), both as unit vectors (Eq. 4.2 in one-hot coordinates: current tokens
 0 to N, then previous ones; there is none at t = 1). With D the counts of the tokens before the last one, the trigger q,

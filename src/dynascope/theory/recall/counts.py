@@ -1,4 +1,5 @@
-"""How often a token occurs in a context of noisy in-context recall: exact moments, and their leading order.
+"""The number of times that a token occurs in a context of noisy in-context recall: exact moments, and their leading
+order.
 
 "Simple structures in neural networks", Lemmas C.4 to C.10.
 """
@@ -43,7 +44,7 @@ def exact_counts(size: Size, length: Length, alpha: Noise, forced: bool = False)
 @check_arguments
 def leading_counts(size: Size, length: Length, alpha: Noise, printed: bool = False) -> xr.Dataset:
     """The leading order of both moments for N, T >> 1, `mean` and `square` (case): those of a Poisson variable with
-    mean a T/N, but for the trigger if it is its own target.
+    mean a T/N, except for the trigger if it is its own target.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.

@@ -1,4 +1,5 @@
-"""The first gradient of noisy in-context recall, all weights at zero: its mean, its spread, and how far it strays.
+"""The first gradient of noisy in-context recall, with all weights zero: its mean, its variance, and its deviation in a
+sample.
 
 "Simple structures in neural networks", Lemmas C.1 and C.2 with Table C.1. At zero all tokens are predicted with
 probability 1/(N + 1), and attention is uniform, so that one sample gives (c_k as in `counts`)
@@ -102,7 +103,7 @@ def exact_value_entries(size: Size, length: Length, alpha: Noise, forced: bool =
 def deviation(
     variance: NotNegative, range: NotNegative, samples: Positive, events: Annotated[int, Whole()], delta: Noise
 ) -> NotNegative:
-    """How far a mean over m samples can be from its expectation, for all events at once but with probability delta:
+    """How far a mean over m samples can be from its expectation, for all events at once except with probability delta:
     sqrt(4 s^2 L/m) + 4 R L/m, L = ln(events) + ln(2/delta) (C.1, C.7).
 
     Args:
@@ -120,7 +121,7 @@ def _entry_moments(counts: np.ndarray, size: int, alpha: float, power: int) -> n
     """E[(1/(N+1) - 1{y = j})^power c^power] of every kind of entry, from E c^power of the seven cases."""
     own_trigger, own_noise, own_other, trigger, noise, target, other = counts
     no, yes = (1 / (size + 1)) ** power, (1 / (size + 1) - 1) ** power
-    mixed = (1 - alpha) * yes + alpha * no  # where the target is j
+    mixed = (1 - alpha) * yes + alpha * no  # cases in which the target is j
     always = alpha * yes + (1 - alpha) * no  # for j the noise token
     n, rest = size, size - 2
     everywhere = np.array(

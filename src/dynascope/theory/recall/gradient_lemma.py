@@ -1,4 +1,4 @@
-"""The gradient of a linear map under a softmax: sums of outer products of what is predicted and what is put in.
+"""The gradient of a linear map under a softmax: sums of outer products of predictions and inputs.
 
 "Simple structures in neural networks", Lemma C.12, for logits W_U W x and cross-entropy.
 """

@@ -1,9 +1,9 @@
-"""Weights of the two-layer transformer that solve noisy in-context recall, written down by hand.
+"""Hand-built weights of the two-layer transformer that solve noisy in-context recall.
 
 "Simple structures in neural networks", Section 4.4.4.2, with scores x_query^T W x_key as in Eq. 4.1 (the document
-prints both W_QK the other way round). All embeddings are orthonormal: the first layer attends to the previous token
-and copies it to a fresh direction R W_E; the second compares that with the trigger, avoids the noise token and reads
-the target out; a linear feed-forward map adds the noise.
+prints both W_QK transposed). All embeddings are orthonormal: the first layer attends to the previous token and copies
+it to a fresh direction R W_E; the second compares that with the trigger, avoids the noise token and reads the target
+out; a linear feed-forward map adds the noise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A linear associative memory with noise: which of its singular directions holds the noise, and when.
+"""A linear associative memory with noise: the singular direction that holds the noise, over time.
 
 "Simple structures in neural networks", Section 4.4.3, Theorem 4.3 and Appendix C.5, for any number n of inputs. From
 zero, with orthonormal embeddings, the logits of input i stay x for output i, y for the other outputs and z for the
-noise, with x + (n - 1) y + z = 0: two numbers, D = x - y and E = z - x, tell all. With s = 1/n for the mean loss over
-the inputs (1 for the sum), gradient flow is
+noise, with x + (n - 1) y + z = 0: two numbers, D = x - y and E = z - x, determine all. With s = 1/n for the mean loss
+over the inputs (1 for the sum), gradient flow is
 
     D' = s (1 - alpha - P_i + P_j),    E' = s (alpha - P_c - (1 - alpha) + P_i).
 

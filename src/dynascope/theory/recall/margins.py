@@ -51,7 +51,7 @@ def first_margins(size: Size, alpha: Noise, noise_share: Probability = 0.0, prev
 @check_arguments
 def fluctuation(alpha: Noise, samples: PositiveNumber) -> float:
     """The relative standard deviation of both margins over draws of m samples: sqrt((1 - alpha)/(alpha m)), since both
-    are proportional to how many labels are noise.
+    are proportional to the number of noise labels.
 
     Attention's signal is smaller by a factor N, and its fluctuation too. The maximum over the other tokens adds a bias,
     small for m >> N.

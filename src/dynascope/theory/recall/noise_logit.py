@@ -1,4 +1,4 @@
-"""The feed-forward logit of the noise token while nothing else moves, and how large a step may be.
+"""The feed-forward logit of the noise token while nothing else moves, and the largest step without overshoot.
 
 "Simple structures in neural networks", Section 4.4.4.3: with all other logits at zero,
 

@@ -2,9 +2,9 @@
 population gradient.
 
 "Simple structures in neural networks", Theorem 4.2, Section 4.4.4.3 and Appendix C.4. Attention is uniform, the noise
-token is predicted with probability p and every other one with (1 - p)/N whatever the context: p = 1/(N + 1) at the
-start, p = alpha once the feed-forward weights have learned (phases 2 and 3). V is the table W_U W_V (token, input),
-with inputs as in `contexts`; the query is the trigger.
+token is predicted with probability p and every other one with (1 - p)/N in every context: p = 1/(N + 1) at the start, p
+= alpha once the feed-forward weights have learned (phases 2 and 3). V is the table W_U W_V (token, input), with inputs
+as in `contexts`; the query is the trigger.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Table = Float[np.ndarray, "token coordinate"]
 
 @check_arguments
 def value_step(moments: Contexts, noise: Probability) -> Table:
-    """-grad of V: what one step of rate 1 adds, exactly (1 - alpha)/N E[xbar | target j] - (1 - p)/N E xbar in row j,
-    and (alpha - p) E xbar in the row of the noise token.
+    """-grad of V, the step at rate 1: exactly (1 - alpha)/N E[xbar | target j] - (1 - p)/N E xbar in row j, and (alpha
+    - p) E xbar in the row of the noise token.
 
     Args:
         moments: Moments of the contexts, as from `contexts.contexts`.
@@ -90,7 +90,7 @@ def attention_step(moments: Contexts, values: Table, noise: Probability) -> Floa
 
 
 class Gaps(NamedTuple):
-    """How much more one step attends to what follows a trigger."""
+    """The gaps of attention after one step, in favor of tokens that follow a trigger."""
 
     trigger: float
     """(4.3): the least logit of (previous = q, current = any) less the largest of (previous not q, current = any)."""
@@ -120,7 +120,7 @@ def value_limits(alpha: Noise) -> dict[str, float]:
     """N^2 times the entries of a step of V in phase 2, for N, T >> 1: on the diagonal, of the trigger on itself and on
     the noise token.
 
-    (C.20) is printed with 1 in the place of (1 - alpha)^2, and leaves out the row of the trigger.
+    (C.20) is printed with 1 instead of (1 - alpha)^2, and leaves out the row of the trigger.
 
     Args:
         alpha: Noise level, above 0 and below 1.

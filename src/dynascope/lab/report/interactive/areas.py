@@ -163,6 +163,6 @@ def _picture(plot: Plot, artist: AxesImage, box: tuple[float, float, float, floa
 
 
 def short(row: np.ndarray) -> list[float | None]:
-    """Numbers with four digits; None for what is not finite."""
+    """Numbers with four digits; None for infinities and NaN."""
     values = [float(f"{value:.4g}") if np.isfinite(value) else None for value in np.asarray(row).tolist()]
     return [int(value) if value is not None and value.is_integer() and abs(value) < 1e6 else value for value in values]

@@ -1,4 +1,4 @@
-"""Colors, dashes and markers in Plotly's words."""
+"""Colors, dashes and markers by Plotly's names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def symbol(marker: object) -> str:
 
 
 def marker_of(path: Path) -> str:
-    """The marker with this path, as a scatter has it."""
+    """The marker with this path, which is all that a scatter stores."""
     vertices = np.asarray(path.vertices)
     for name in MARKERS:
         style = MarkerStyle(name)
@@ -60,7 +60,7 @@ def marker_of(path: Path) -> str:
 
 
 def color_scale(mappable: ScalarMappable) -> list[list[float | str]]:
-    """The colors of a map, in steps that the eye does not see."""
+    """The colors of a map, in steps too small to see."""
     at = np.linspace(0, 1, 24)
     return [[round(float(place), 4), css(mappable.cmap(place))] for place in at]
 

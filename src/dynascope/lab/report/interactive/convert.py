@@ -1,4 +1,4 @@
-"""The whole figure: each pair of axes in its place, with what it shows, its color bars and its legends."""
+"""Conversion of a whole figure: each pair of axes in its place, with its artists, color bars and legends."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dynascope.lab.report.layout import Panel, find_panels
 
 PIXELS_PER_INCH = 72 * PIXELS
 MOST_POINTS = 2800
-"""The most points of a figure's curves together, about."""
+"""The approximate limit on the points of all curves of a figure."""
 FEWEST = 60
-"""But each curve may have this many."""
+"""The number of points that each curve may have in any case."""
 
 
 def plotly_figure(figure: Figure) -> dict[str, Any]:
     """A matplotlib figure as Plotly's `data` and `layout`, ready for JSON.
 
-    Lines, scatters, error bars, bands, bars, boxes, images and meshes keep their numbers (rounded to what can be seen,
+    Lines, scatters, error bars, bands, bars, boxes, images and meshes keep their numbers (rounded to visible precision,
     long curves with fewer points), colors, dashes and labels; axes keep their place, scale and range. An
     `UnknownArtist` for a figure with anything else.
     """

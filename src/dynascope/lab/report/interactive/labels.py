@@ -109,7 +109,7 @@ def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry
 
 
 def _sample(handle: Artist | None) -> Entry:
-    """How the sample of a legend's entry looks."""
+    """The look of the sample of a legend's entry."""
     if isinstance(handle, Line2D):
         return style(handle)
     if isinstance(handle, Patch):

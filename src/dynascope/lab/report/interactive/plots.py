@@ -1,4 +1,4 @@
-"""One pair of axes on the way to Plotly: its scales, the names of its axes there, and what its artists become."""
+"""One pair of axes in conversion to Plotly: its scales, the names of its axes there, and its converted artists."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Plot:
         return {"x": self.x.numbers(x[kept]), "y": self.y.numbers(y[kept])}
 
     def in_data(self, transform: Transform) -> tuple[bool, bool]:
-        """Whether a transform starts from data along x and along y. Else it must start from the axes' own box."""
+        """Whether a transform starts from data along x and along y; otherwise it must start from the axes' own box."""
         across, up = transform.contains_branch_seperately(self.axes.transData)
         if not (across and up) and not any(
             transform.contains_branch_seperately(self.axes.transAxes)[k] for k in (0, 1) if not (across, up)[k]

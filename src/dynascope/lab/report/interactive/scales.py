@@ -17,7 +17,7 @@ from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 FINE = 10_000
-"""Numbers are rounded to this part of what an axis shows."""
+"""Numbers are rounded to this fraction of the range of an axis."""
 PIXELS = 1.2
 """Pixels of a point, in the size that a page shows a figure."""
 
@@ -34,14 +34,14 @@ class Scale:
         self.decimals = max(0, math.ceil(-math.log10(span / FINE))) if math.isfinite(span) else 6
 
     def numbers(self, values: ArrayLike) -> list[float | None]:
-        """Values as Plotly is given them, rounded; None for NaN and infinities."""
+        """Rounded values for Plotly; None for NaN and infinities."""
         given = np.atleast_1d(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan))
         if self.kind == "mapped":
             given = self.on_page(given)
         return [self.number(value) for value in given.tolist()]
 
     def number(self, value: float) -> float | None:
-        """One number, rounded to what can be seen."""
+        """One number, rounded to visible precision."""
         if not math.isfinite(value):
             return None
         short = float(f"{value:.6g}")
@@ -59,7 +59,7 @@ class Scale:
             return np.asarray(self.axis.get_transform().transform(np.asarray(values, dtype=float)))
 
     def place(self, value: float) -> float:
-        """Where Plotly wants a text or the end of a range: the exponent, on a logarithmic axis."""
+        """The coordinate that Plotly expects for a text or the end of a range: on a logarithmic axis, the exponent."""
         if self.kind == "linear":
             return float(value)
         return float(np.log10(float(value)) if self.kind == "log" else self.on_page([float(value)])[0])

@@ -1,5 +1,5 @@
-"""Long curves with fewer points: those that draw a smooth curve as it was; of a rough one, in each stretch the least
-and the largest, so that no spike is lost."""
+"""Long curves with fewer points: for a smooth curve, those that draw the same curve; for a rough one, the smallest and
+the largest value of each stretch, so that no spike is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SEEN = 0.002
-"""How far the thinned curve may lie from the curve, as a share of its extent: less than a pixel."""
+"""The largest distance of the thinned curve from the original, as a share of its extent: less than a pixel."""
 
 
 def thinned(x: NDArray[np.floating], y: NDArray[np.floating], most: int) -> NDArray[np.intp]:
@@ -57,7 +57,7 @@ def _farthest(points: NDArray[np.floating], low: int, high: int) -> tuple[float,
 
 
 def _way(x: NDArray[np.floating], y: NDArray[np.floating]) -> NDArray[np.floating]:
-    """How far along a path each point lies: a share of its length or, if it does not move, of its time."""
+    """The position of each point along a path: a share of its length or, if it does not move, of its time."""
     parts = [np.nan_to_num(np.diff(each), nan=0.0, posinf=0.0, neginf=0.0) for each in (x, y)]
     lengths = np.hypot(*(part / (np.abs(part).max() or 1.0) for part in parts))
     way = np.concatenate([[0.0], np.cumsum(lengths)])
@@ -72,7 +72,7 @@ def _rough(x: NDArray[np.floating], y: NDArray[np.floating], most: int) -> NDArr
     if forward:
         stretch = np.floor((along - along.min()) / np.ptp(along) * (most / 4)).astype(int)
     else:
-        stretch = np.floor(_way(x, y) * (most / 6)).astype(int)  # a path is slow at its end: its time would not do
+        stretch = np.floor(_way(x, y) * (most / 6)).astype(int)  # a path is slow at its end, so its time cannot be used
     kept = {0, len(x) - 1}
     starts = np.flatnonzero(np.diff(stretch)) + 1
     for first, last in zip([0, *starts], [*starts, len(x)], strict=True):

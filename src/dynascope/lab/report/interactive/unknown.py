@@ -2,4 +2,4 @@
 
 
 class UnknownArtist(ValueError):
-    """A figure has something that the converter does not know. The still shows it."""
+    """A figure has an artist that the converter does not support. The still image shows it."""

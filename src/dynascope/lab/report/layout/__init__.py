@@ -1,6 +1,6 @@
 """A figure laid out again: its panels in one column for a narrow screen, or one panel alone for a card.
 
-Both change the figure that they are given. All lengths are inches.
+Both change the given figure. All lengths are in inches.
 """
 
 from dynascope.lab.report.layout.arrange import CARD, NARROW, alone, stack

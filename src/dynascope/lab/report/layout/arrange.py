@@ -21,7 +21,7 @@ CARD_SCALE = 0.75
 PAD = 0.07
 GAP = 0.28
 FLATTEST, STEEPEST = 0.5, 1.15
-"""The least and the largest height of a panel in a stack, in its widths."""
+"""The smallest and the largest height of a panel in a stack, relative to its width."""
 MOST_ROWS = 2
 """A legend of more rows is left out of a card."""
 
@@ -62,11 +62,11 @@ def stack(figure: Figure) -> None:
 
 
 def alone(figure: Figure, number: int = 0) -> None:
-    """Show one panel of a figure only, in the size of a card, with letters that can be read there.
+    """Show only one panel of a figure, in the size of a card, with letters that are legible there.
 
     Args:
-        figure: Laid out again, in place.
-        number: Which panel; the last one if the figure has fewer.
+        figure: The figure, laid out again in place.
+        number: The number of the panel; the last one if the figure has fewer.
     """
     panels = _prepare(figure, CARD_SCALE, SMALLEST_ON_CARD)
     panel = panels[min(number, len(panels) - 1)]
@@ -87,7 +87,7 @@ def alone(figure: Figure, number: int = 0) -> None:
 
 
 def _prepare(figure: Figure, scale: float, smallest: float) -> list[Panel]:
-    """Free the layout of a figure and give each panel all of its labels; the panels."""
+    """Free the layout of a figure, give each panel all of its labels, and return the panels."""
     figure.set_layout_engine(None)
     panels = find_panels(figure)
     for panel in panels:
@@ -99,7 +99,7 @@ def _prepare(figure: Figure, scale: float, smallest: float) -> list[Panel]:
 
 
 def _label_apart(axes: Axes) -> None:
-    """Give axes the labels that they had only through others beside them."""
+    """Give axes the labels that they shared with neighboring axes."""
     figure = figure_of(axes)
     shared = {"x": axes.get_shared_x_axes(), "y": axes.get_shared_y_axes()}
     for name, axis, side in (("x", axes.xaxis, "labelbottom"), ("y", axes.yaxis, "labelleft")):
@@ -113,7 +113,7 @@ def _label_apart(axes: Axes) -> None:
 
 
 def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> Box:
-    """How much room labels, titles and legends take around a box of this size.
+    """The room that labels, titles and legends take around a box of this size.
 
     Texts are wrapped to it. A legend that lies outside, or would hide much, goes below it; if it does not fit, or has
     more than `most_rows`, it is left out. On a card, which has `most_rows`, there are no footnotes.

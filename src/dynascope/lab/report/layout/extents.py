@@ -1,4 +1,4 @@
-"""How much room the parts of a figure take, in inches."""
+"""The room that the parts of a figure take, in inches."""
 
 from __future__ import annotations
 

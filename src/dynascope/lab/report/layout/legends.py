@@ -40,7 +40,7 @@ def in_columns(owner: Axes | Figure, legend: Legend, room: float, most_rows: int
 
     Args:
         owner: The axes or the figure of the legend.
-        legend: Removed, and made again.
+        legend: The legend, which is removed and made again.
         room: The width, in inches.
         most_rows: The most rows; 0 for any number.
     """

@@ -1,4 +1,4 @@
-"""The letters of a figure that is laid out again: their sizes, and texts wrapped to the room they have."""
+"""The text of a figure that is laid out again: font sizes, and wrapping to the available room."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_LINES = 3
 
 
 def resize_text(figure: Figure, scale: float, smallest: float) -> None:
-    """Scale all letters of a figure, none below `smallest` points."""
+    """Scale all text of a figure, with no font below `smallest` points."""
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             for which in ("major", "minor"):

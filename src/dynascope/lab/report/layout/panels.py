@@ -1,4 +1,4 @@
-"""The panels of a figure: each plot with what lies over it and the color bars beside it."""
+"""The panels of a figure: each plot with the axes over it and the color bars beside it."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def _same_place(one: Axes, other: Axes) -> bool:
 
 
 def _bars_of(axes: Axes) -> list[Axes]:
-    """The color bars of what axes show."""
+    """The color bars of the artists on these axes."""
     return [bar.ax for artist in (*axes.images, *axes.collections) if (bar := artist.colorbar) is not None]
