@@ -1,7 +1,8 @@
 """Numbers on the pages come from runs. `make evidence` runs this script.
 
     python docs/make_evidence.py RUNS    take the runs of a store: quick ones at seed 0 and the audit into
-                                         `evidence.json`, other whole settings into `evidence/`
+                                         `evidence.json` with their cards for the gallery, other whole settings
+                                         into `evidence/`
     python docs/make_evidence.py         judge what is in `evidence/` by today's claims, and write the pages
     python docs/make_evidence.py pages   write the pages from the `evidence.json` that is there
 
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import kept_evidence
+import make_gallery
 from dynascope.lab import formatting, registry
 from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
@@ -289,6 +291,8 @@ def main(arguments: list[str]) -> None:
     evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
     if arguments != ["pages"]:
         evidence = judged(collect(Path(arguments[0]), evidence) if arguments else evidence)
+        if arguments:
+            make_gallery.keep_cards(Path(arguments[0]))
         EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for page in pages():
         text = page.read_text(encoding="utf-8")

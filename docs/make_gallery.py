@@ -1,7 +1,7 @@
 """The gallery: every experiment with the panel of its card, which leads to its figure, its main claim and its command.
 
-Pictures and verdicts are those of the stored runs of the quick presets, where there are any; the claims of the others
-are in `evidence.json`.
+Pictures and verdicts are those of the stored runs of the quick presets. An experiment without one shows the card in
+`pictures/cards`, from the same run at seed 0 whose claims are in `evidence.json`; `make evidence` keeps both.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dynascope.lab.stored_run import StoredRun
 from make_reference import SYSTEMS
 
 DOCS = Path(__file__).parent
+CARDS = DOCS / "pictures" / "cards"
 WIDTH = 900
 """Of a figure, in pixels."""
 VERDICTS = {"holds": "✓ holds", "fails": "✗ fails", "erratum": "! not as printed"}
@@ -42,20 +43,39 @@ def gallery(runs: Path | None) -> tuple[str, dict[str, bytes]]:
             picture = _picture(run)
             if run and picture:
                 pictures[f"{entry.id}.webp"] = picture
-                files, _ = render(run, find_registered)
-                cards = [content for name, content in files.items() if name.endswith(".card.webp")]
-                pictures[f"{entry.id}.card.webp"] = cards[0] if cards else picture
+                pictures[f"{entry.id}.card.webp"] = _panel(run) or picture
             claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
             parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
         parts.append("</div>")
     return "\n\n".join(parts) + "\n", pictures
 
 
+def keep_cards(runs: Path) -> list[Path]:
+    """Keep the cards of a store's quick runs at seed 0.
+
+    Args:
+        runs: The folder of the store.
+
+    Returns:
+        The pictures that were written.
+    """
+    written = []
+    CARDS.mkdir(parents=True, exist_ok=True)
+    for entry in registry.entries():
+        run = _stored(Store(runs), entry, seed=0)
+        if panel := run and (_panel(run) or _picture(run)):
+            path = CARDS / f"{entry.id}.webp"
+            path.write_bytes(panel)
+            written.append(path)
+    return written
+
+
 def _introduction(store: Store | None) -> str:
     text = "Every experiment, with its question, its main claim, and the command that runs it in seconds to minutes."
+    text += " Solid lines are measured, dashed lines are theory."
     if store is None:
-        return f"{text} `make docs RUNS=runs` adds the figures of stored runs."
-    return f"{text} Solid is what was measured, dashed what theory predicts. Click a panel for the whole figure."
+        return f"{text} The panels are from the quick presets at seed 0; `make docs RUNS=runs` adds the whole figures."
+    return f"{text} Click a panel for the whole figure."
 
 
 def _heading(system: str) -> str:
@@ -64,13 +84,19 @@ def _heading(system: str) -> str:
     return found[1] if found else system
 
 
-def _stored(store: Store | None, entry: Entry) -> StoredRun | None:
+def _stored(store: Store | None, entry: Entry, seed: int | None = None) -> StoredRun | None:
     if store is None:
         return None
     try:
-        return load(entry.id, preset="quick", store=store)
+        return load(entry.id, preset="quick", seed=seed, store=store)
     except LabError:
         return None
+
+
+def _panel(run: StoredRun) -> bytes | None:
+    """The panel of a run's card, drawn again from its data."""
+    files, _ = render(run, find_registered)
+    return next((content for name, content in files.items() if name.endswith(".card.webp")), None)
 
 
 def _picture(run: StoredRun | None) -> bytes | None:
@@ -88,11 +114,15 @@ def _picture(run: StoredRun | None) -> bytes | None:
 
 
 def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
-    file = f"gallery/{entry.id}.webp"
     lines = ['<figure class="card" markdown="0">']
+    image = f'alt="{escape(entry.title)}" loading="lazy"'
+    kept = CARDS / f"{entry.id}.webp"
     if pictured:
         card = f"gallery/{entry.id}.card.webp"
-        lines.append(f'<a href="{file}"><img src="{card}" alt="{escape(entry.title)}" loading="lazy"></a>')
+        lines.append(f'<a href="gallery/{entry.id}.webp"><img src="{card}" {image}></a>')
+    elif kept.is_file():
+        page = f"{entry.id.partition('.')[0]}.html"
+        lines.append(f'<a href="{page}"><img src="{kept.relative_to(DOCS).as_posix()}" {image}></a>')
     lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]
     if claim:
         lines.append(

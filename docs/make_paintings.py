@@ -1,5 +1,5 @@
 """The pictures of the page on a diffusion model, from a stored run of `concept.diffusion`: its figures in few colors,
-and an animation of what it paints while it learns, a column for each separation of colors.
+and an animation of what it paints while it learns, a column for each separation of colors, with the step below.
 
     python docs/make_paintings.py runs/concept.diffusion/<digest>
 """
@@ -7,16 +7,18 @@ and an animation of what it paints while it learns, a column for each separation
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from dynascope.lab.stored_run import StoredRun
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FIGURES = ("diffusion", "leads")
-WIDTH, FRAMES, ZOOM, COLORS = 1300, 13, 2, 16
+WIDTH, FRAMES, TILE, MARGIN, COLORS = 1300, 13, 84, 22, 255
 
 
 def main(folder: str) -> None:
@@ -30,19 +32,40 @@ def main(folder: str) -> None:
     gallery.save(PICTURES / "concept-diffusion-paintings.jpg", quality=70, optimize=True)
     measured = run.measured()
     pictures = measured.concepts_pictures.isel(prompt=-1, picture=0, seed=0)
-    pictures = pictures.transpose("step", "y", "separation", "x", "rgb").values
+    pictures = pictures.transpose("step", "separation", "y", "x", "rgb").values
     last = len(pictures) - 1
     chosen = np.unique(np.linspace(last // 8, last, FRAMES).astype(int))
+    tiles = [[Image.fromarray(one) for one in pictures[at]] for at in chosen]
+    frames = sheets(tiles, measured.separation.values, measured.step.values[chosen])
+    animate(frames, PICTURES / "concept-diffusion-paintings.gif")
+
+
+def sheets(
+    tiles: Sequence[Sequence[Image.Image]], separations: Sequence[float], steps: Sequence[int]
+) -> list[Image.Image]:
+    """A frame for each step: the pictures beside one another, their separations above and the step below."""
+    font = ImageFont.truetype(str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 13)
     frames = []
-    for picture in pictures[chosen]:
-        height, columns, width, _ = picture.shape
-        sheet = Image.fromarray(picture.reshape(height, columns * width, 3))
-        sheet = sheet.resize((ZOOM * columns * width, ZOOM * height), Image.Resampling.BILINEAR)
-        frames.append(sheet.quantize(COLORS, dither=Image.Dither.NONE))
-    times = [160] * (len(frames) - 1) + [1600]
-    target = PICTURES / "concept-diffusion-paintings.gif"
-    frames[0].save(target, save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
-    print(f"{target}: {target.stat().st_size // 1000} kB, steps {measured.step.values[chosen].tolist()}")
+    for row, step in zip(tiles, steps, strict=True):
+        width = (TILE + 2) * len(row)
+        frame = Image.new("RGB", (width, TILE + 2 * MARGIN), "white")
+        pen = ImageDraw.Draw(frame)
+        for i, (tile, separation) in enumerate(zip(row, separations, strict=True)):
+            left = 1 + i * (TILE + 2)
+            frame.paste(tile.resize((TILE, TILE), Image.Resampling.NEAREST), (left, MARGIN))
+            pen.text((left + TILE / 2, MARGIN / 2), f"{separation:.1f}", "black", font, anchor="mm")
+        told = f"step {step} (above: separation of the colors)"
+        pen.text((width / 2, TILE + 1.5 * MARGIN), told, "black", font, anchor="mm")
+        frames.append(frame)
+    return frames
+
+
+def animate(frames: Sequence[Image.Image], target: Path) -> None:
+    """Write the frames as an animation, each with colors of its own; the last one stays."""
+    few = [frame.quantize(COLORS, dither=Image.Dither.NONE) for frame in frames]
+    times = [450] * (len(few) - 1) + [2400]
+    few[0].save(target, save_all=True, append_images=few[1:], duration=times, loop=0, optimize=True)
+    print(f"{target}: {target.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":

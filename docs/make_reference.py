@@ -24,6 +24,7 @@ LAB = {
     "setting": ("Setting",),
     "execute": ("execute",),
     "sweeps.work": ("sweep",),
+    "limit_search.work": ("limits",),
     "store": ("Store",),
     "stored_run": ("StoredRun",),
     "listing": ("runs",),

@@ -20,6 +20,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import yaml
 
 import make_gallery
+import mathml
 import notebooks
 import reference_pages
 
@@ -43,6 +44,7 @@ def main(runs: Path | None) -> int:
     if done.returncode or "warning" in done.stdout.lower():
         return 1
     without_remote_scripts(BUILD / "site")
+    with_formulas(BUILD / "site")
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.move(BUILD / "site", SITE)
     return 0
@@ -56,9 +58,8 @@ def assemble(runs: Path | None) -> None:
     write("changelog.md", rewritten((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "docs/"))
     write("style.css", (DOCS / "site.css").read_text(encoding="utf-8"))
     write(SEARCH, (DOCS / "search.js").read_text(encoding="utf-8"))
-    for picture in (DOCS / "pictures").iterdir():
-        if picture.suffix != ".json":
-            write(f"pictures/{picture.name}", picture.read_bytes())
+    for picture in (path for path in (DOCS / "pictures").rglob("*.*") if path.suffix != ".json"):
+        write(str(picture.relative_to(DOCS)), picture.read_bytes())
     for script in sorted((DOCS / "examples").glob("*.py")):
         code = script.read_text(encoding="utf-8")
         front = "---\nsearch:\n  exclude: true\n---\n"  # the pages that quote it are found
@@ -133,6 +134,16 @@ def without_remote_scripts(site: Path) -> None:
         if remote := re.search(r'<(?:script|img)[^>]* src="(https?:[^"]*)"|<link[^>]*href="(https?:[^"]*)"', text):
             raise SystemExit(f"{page.relative_to(site)} loads a file from elsewhere: {remote[1] or remote[2]}")
         page.write_text(text, encoding="utf-8")
+
+
+def with_formulas(site: Path) -> None:
+    """Typeset the formulas of every page."""
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        try:
+            page.write_text(mathml.typeset(text), encoding="utf-8")
+        except mathml.FormulaError as error:
+            raise SystemExit(f"{page.relative_to(site)}: {error}") from None
 
 
 def write(name: str, content: str | bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "dynascope"
-PUBLIC = {"ensemble", "descend", "flow", "central_flow", "claim", "run", "sweep"}
+PUBLIC = {"ensemble", "descend", "flow", "central_flow", "claim", "run", "sweep", "limits"}
 
 
 def long_signatures(source: str) -> Iterator[str]:

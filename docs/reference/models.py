@@ -142,6 +142,11 @@ import torch  # needs dynascope[torch]
 model = ds.models.from_torch(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), jnp.ones(4))
 sorted(model.parameters)
 
+# %% register_torch_function
+import torch  # needs dynascope[torch]
+
+ds.models.register_torch_function(torch.cumsum, lambda input, dim: jnp.cumsum(input, dim))
+
 # %% to_torch
 import torch  # needs dynascope[torch]
 

@@ -179,3 +179,111 @@ def test_a_module_that_computes_otherwise_in_training_warns(name):
     module = setting(name)[0].train()
     with pytest.warns(UserWarning, match=r"is in training mode, but .* Call module\.eval\(\) first"):
         ds.models.from_torch(module)
+
+
+TRACES = []
+
+
+def counting():
+    """A module with a function among its parts, that counts how often its program is traced in JAX."""
+    module = nn.Sequential(nn.Linear(3, 4), CountingTanh(), nn.Linear(4, 3))
+    module[1].scale = lambda x: 2 * x
+    return module.eval()
+
+
+class CountingTanh(nn.Module):
+    def forward(self, x):
+        if not isinstance(x, torch.Tensor):  # in JAX
+            TRACES.append(1)
+        return self.scale(torch.tanh(x))
+
+
+def test_copies_of_a_module_are_compiled_once():
+    first = counting()
+    trained = copy.deepcopy(first)
+    data = jnp.ones((5, 3)), jnp.ones((5, 3))
+    with torch.no_grad():
+        trained[0].weight += 1
+    TRACES.clear()
+    called, counts = eqx.filter_jit(lambda model, x: jax.vmap(model)(x)), []
+    for module in (first, copy.deepcopy(first), trained, counting()):
+        model = ds.models.from_torch(module)
+        np.testing.assert_allclose(called(model, data[0]), module(torch.ones(5, 3)).detach(), rtol=1e-5)
+        counts.append(len(TRACES))
+    assert counts == [1, 1, 1, 1]
+    for modules in ([first] * 3, [first, trained, counting()]):
+        models = [ds.models.from_torch(module) for module in modules]
+        ds.observe(models, loss, data=data, probes={"sharpness": ds.probes.sharpness()})
+        counts.append(len(TRACES))
+    assert counts[5] - counts[4] == counts[4] - counts[3]
+
+
+def test_another_program_of_the_same_name_is_compiled_anew():
+    """As when a cell of a notebook defines a class again."""
+
+    def make(factor):
+        class Scaled(nn.Linear):
+            def forward(self, x):
+                return factor * super().forward(x)
+
+        Scaled.__qualname__, Scaled.__module__ = "Scaled", __name__
+        globals()["Scaled"] = Scaled  # importable by name, as a class of a notebook is
+        module = Scaled(2, 2)
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+        return module
+
+    called = eqx.filter_jit(lambda model, x: model(x))
+    found = [float(called(ds.models.from_torch(make(factor)), jnp.ones(2))[0]) for factor in (1, 3)]
+    del globals()["Scaled"]
+    assert found == [2, 6]
+
+
+def language_model(family):
+    transformers = pytest.importorskip("transformers", reason="the optional extra `lm` is not installed")
+    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    none = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    configs = {
+        "gpt2": lambda: transformers.GPT2Config(n_embd=16, n_layer=2, n_head=2, vocab_size=20, n_positions=16, **none),
+        "llama": lambda: transformers.LlamaConfig(**small, num_key_value_heads=1, vocab_size=20, **none),
+        "neox": lambda: transformers.GPTNeoXConfig(**small, vocab_size=20, **none),
+        "bert": lambda: transformers.BertConfig(**small, vocab_size=20, max_position_embeddings=16),
+    }
+    kind = "AutoModelForMaskedLM" if family == "bert" else "AutoModelForCausalLM"
+    return lambda attention: getattr(transformers, kind).from_config(configs[family](), attn_implementation=attention)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "llama", "neox", "bert"])
+def test_language_models_with_eager_attention_are_converted(family):
+    ds.models.from_torch(language_model(family)("eager").eval(), np.arange(7))  # compares with PyTorch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "llama", "neox", "bert"])
+def test_language_models_have_the_gradients_and_the_sharpness_of_torch(family):
+    """In double precision, but Llama takes the means of its normalizations in single precision."""
+    torch.manual_seed(0)
+    module = language_model(family)("sdpa").double().eval()
+    ids = torch.randint(20, (6, 7))
+    value = F.cross_entropy(module(ids).logits.flatten(0, 1), ids.flatten())
+    value.backward()
+
+    def cross_entropy(model, ids):
+        logs = jax.nn.log_softmax(jax.vmap(model)(ids))
+        return -jnp.mean(jnp.take_along_axis(logs, ids[..., None], axis=-1))
+
+    options = {"tolerance": 1e-7, "max_products": 500}
+    probes = {"loss": ds.torch.loss(), "sharpness": ds.torch.sharpness(**options)}
+    watch = ds.torch.Watch(module, lambda m, b: F.cross_entropy(m(b).logits.flatten(0, 1), b.flatten()), ids, probes)
+    watch.record(0)
+    with jax.enable_x64(True):
+        model, rows = ds.models.from_torch(module, ids[0].numpy()), jnp.asarray(ids.numpy())
+        gradient = eqx.filter_jit(eqx.filter_grad(cross_entropy))(model, rows).parameters
+        probes = {"loss": ds.probes.loss(), "sharpness": ds.probes.sharpness(**options)}
+        trace = ds.observe([model], cross_entropy, data=rows, probes=probes)
+    for name, parameter in module.named_parameters():
+        expected = np.zeros(parameter.shape) if parameter.grad is None else parameter.grad
+        np.testing.assert_allclose(gradient[name], expected, rtol=1e-5, atol=1e-7, err_msg=name)
+    np.testing.assert_allclose(trace.loss, watch.trace.loss, rtol=1e-6)
+    np.testing.assert_allclose(trace.sharpness, watch.trace.sharpness, rtol=1e-5)

@@ -1,6 +1,7 @@
 """Functions of PyTorch one by one, with their gradients; and what cannot be converted, in one line."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -56,6 +57,15 @@ FUNCTIONS = {
     "triangles": lambda m, x: torch.tril(x) + torch.triu(x, diagonal=1) * torch.arange(x.shape[2], device=x.device),
     "detached": lambda m, x: x.detach() * x + torch.ones_like(x) + torch.zeros_like(x, dtype=torch.int64).to(x.dtype),
     "in place": in_place,
+    "without gradients": lambda m, x: constant(m, x) * x + changed_without_gradient(m, x),
+    "affine": lambda m, x: torch.addmm(m.constant, x[0], m.mask, beta=0.5, alpha=2) + x.type(torch.float32),
+    "gathered": lambda m, x: (
+        torch.gather(x, -1, torch.tensor([[[0, 2], [3, 1]]])) * x.gather(1, (x > 9).long())[:, :2, :2]
+    ),
+    "nothing before": lambda m, x: torch.cat([torch.tensor([]), x], dim=-2),
+    "shared heads": lambda m, x: F.scaled_dot_product_attention(
+        x[:, None].expand(-1, 4, -1, -1), x[:, None, :2] * m.constant[:2, None, None], x[:, None, :2], enable_gqa=True
+    ),
     "attention": lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.mask[1:, :3] > 0, scale=0.3),
     "normalized": lambda m, x: F.rms_norm(x, (4,)) + F.group_norm(x, 3, m.constant[:3]) + F.layer_norm(x, (4,)),
     "convolution": lambda m, x: F.conv1d(x, torch.ones(6, 1, 3), padding="same", groups=3),
@@ -98,9 +108,22 @@ class Straight(torch.autograd.Function):
     backward = staticmethod(lambda ctx, gradient: gradient)
 
 
-def without_gradient(m, x):
+@torch.no_grad()
+def constant(m, x):
+    y = m.constant * x
+    y[:, 0] = 2 * x[:, 0]
+    y.mul_(x)
+    return F.relu(y, inplace=True)
+
+
+def changed_without_gradient(m, x):
+    y = x * m.constant
+    seen = x > 0
     with torch.no_grad():
-        return x * 2
+        y *= x
+        y[:, 1] = 3.0
+        seen[:, 0] = True
+    return y * x * seen
 
 
 UNCONVERTIBLE = {
@@ -112,7 +135,6 @@ UNCONVERTIBLE = {
     "torch.randn is random": lambda m, x: x + torch.randn(4),
     "torch.randn_like is random": lambda m, x: x + torch.randn_like(x),
     "torch.autograd.Function Straight": lambda m, x: Straight.apply(x),
-    "torch.no_grad": without_gradient,
     "its program depends on the values": lambda m, x: x if x.sum() > 0 else -x,
     "it returns a tuple": lambda m, x: (x, x),
     "the batch axis is lost": lambda m, x: x.sum(),
@@ -128,13 +150,51 @@ def test_what_cannot_be_converted_is_named_in_one_line(name):
             attempt()
         assert str(caught.value).startswith("cannot convert Of: ")
         assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith("measure the module without conversion, by dynascope.torch")
+        assert ("ds.models.register_torch_function" in str(caught.value)) == ("no counterpart" in str(caught.value))
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """What is registered in a test is forgotten after it."""
+    from dynascope.models import torch_tensor
+
+    monkeypatch.setattr(torch_tensor, "FUNCTIONS", dict(torch_tensor.FUNCTIONS))
+    monkeypatch.setattr(torch_tensor, "AUTOGRAD", {})
+    yield
+    vars(torch_tensor.Tensor).get("cumsum") and delattr(torch_tensor.Tensor, "cumsum")
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_function_that_was_registered_is_converted():
+    @jax.custom_vjp
+    def straight(x):
+        return jnp.sign(x)
+
+    straight.defvjp(lambda x: (jnp.sign(x), None), lambda _, gradient: (gradient,))
+    ds.models.register_torch_function(torch.cumsum, lambda input, dim: jnp.cumsum(input, dim))
+    ds.models.register_torch_function(Straight, straight)
+    module = Of(lambda m, x: torch.cumsum(x, dim=1) * x.cumsum(-1) + Straight.apply(x))
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype("float32")
+    module(torch.from_numpy(x)[None]).square().sum().backward()
+    model = ds.models.from_torch(module, x)
+    gradient = eqx.filter_grad(lambda model: jnp.sum(model(jnp.asarray(x)) ** 2))(model)
+    np.testing.assert_allclose(gradient.parameters["weight"], module.weight.grad, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [((3, jnp.exp), "function must be"), ((torch.exp, 3), "counterpart")]
+)
+def test_what_is_no_function_is_not_registered(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        ds.models.register_torch_function(*arguments)
 
 
 def test_an_example_that_the_module_does_not_take_is_named():
     module, x = Of(lambda m, x: F.linear(x, m.mask[:, :3])), np.ones((3, 4), "float32")
     with pytest.raises(ValueError, match=r"^cannot convert Of: .*torch\.nn\.functional\.linear"):
         ds.models.from_torch(module)(x)
-    with pytest.raises(ValueError, match=r"^example must be one input of the module, without the batch axis; mat1"):
+    with pytest.raises(ValueError, match=r"^example must be one input of the module, without the batch axis; .*mat1"):
         ds.models.from_torch(module, x)
 
 

@@ -56,6 +56,30 @@ def test_the_gallery_without_runs_has_every_experiment_with_its_claim_and_comman
     assert page.count("<p><span") == page.count("<figure") == len(registry.entries())
 
 
+def test_the_gallery_without_runs_shows_the_cards_that_are_kept():
+    page, _ = make_gallery.gallery(None)
+    shown = re.findall(r'<a href="(\w+)\.html"><img src="(pictures/cards/[\w.-]+\.webp)"', page)
+    kept = sorted(path.name for path in make_gallery.CARDS.iterdir())
+    assert sorted(name.removeprefix("pictures/cards/") for _, name in shown) == kept
+    assert all((make_gallery.DOCS / f"{system}.md").is_file() for system, _ in shown)
+    assert {system for system, _ in shown} <= set(reference_pages.listing.SYSTEMS)
+
+
+def test_cards_are_of_experiments_and_small():
+    sizes = {path.stem: path.stat().st_size for path in make_gallery.CARDS.iterdir()}
+    assert sizes.keys() <= {entry.id for entry in registry.entries()}
+    assert max(sizes.values()) < 60_000
+    assert sum(sizes.values()) < 1_500_000
+
+
+def test_the_card_of_a_quick_run_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(make_gallery, "CARDS", tmp_path / "cards")
+    for seed in (0, 1):
+        run(build(registry.load("graphs.pairs"), {}, preset="quick"), preset="quick", seed=seed, store=Store(tmp_path))
+    assert make_gallery.keep_cards(tmp_path) == [tmp_path / "cards" / "graphs.pairs.webp"]
+    assert (tmp_path / "cards" / "graphs.pairs.webp").read_bytes()[8:12] == b"WEBP"
+
+
 def test_the_gallery_has_the_figure_and_the_verdict_of_a_stored_run(tmp_path: Path):
     run(build(registry.load("graphs.pairs"), {}, preset="quick"), preset="quick", store=Store(tmp_path))
     page, pictures = make_gallery.gallery(tmp_path)
@@ -98,6 +122,16 @@ class TestPages:
         page.write_text('<script src="https://unpkg.com/iframe-worker/shim"></script>')
         site.without_remote_scripts(tmp_path)
         assert page.read_text() == '<script src="../search-frame.js"></script>'
+
+    def test_formulas_become_mathml(self, site, tmp_path):
+        (tmp_path / "page.html").write_text(r'<p><span class="arithmatex">\(a &lt; b\)</span></p>')
+        site.with_formulas(tmp_path)
+        assert (tmp_path / "page.html").read_text().startswith("<p><math><semantics><mrow><mi>a</mi><mo>&lt;</mo>")
+
+    def test_a_formula_that_is_not_known_ends_the_build(self, site, tmp_path):
+        (tmp_path / "page.html").write_text(r'<span class="arithmatex">\(\oint\)</span>')
+        with pytest.raises(SystemExit, match=r"page.html: \\oint is not known: \\oint"):
+            site.with_formulas(tmp_path)
 
     @pytest.mark.long
     def test_the_site_builds_without_a_warning(self, site, tmp_path, monkeypatch):

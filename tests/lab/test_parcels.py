@@ -13,7 +13,7 @@ from dynascope.lab.errors import ExperimentCrash, StoreError
 from dynascope.lab.run import run
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
-from dynascope.lab.sweeps.work import run_point
+from dynascope.lab.sweeps.points import run_point
 from dynascope.lab.workers.calls import result_of
 from dynascope.lab.workers.parcels import Parcel, Place, place_of
 

@@ -22,7 +22,7 @@ from dynascope.lab.monitor import Progress
 from dynascope.lab.netcdf import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
-from dynascope.lab.sweeps import carry_out, sweep, work
+from dynascope.lab.sweeps import carry_out, points, sweep
 from dynascope.lab.sweeps.gathering import Gathering, flat
 from dynascope.lab.sweeps.plan import plan
 from dynascope.lab.workers.executors import InProcess, choose
@@ -240,7 +240,7 @@ def test_a_lost_worker_is_a_gap_and_a_lost_cluster_the_end(walk, store: Store):
 
 
 def test_few_runs_are_with_the_executor_at_once(walk, store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(work, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(points, "MOST_AT_ONCE", 2)
     most, lock, now = 0, threading.Lock(), 0
 
     class Counting(ThreadPoolExecutor):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dynascope import __version__
-from dynascope.cli import catalog, clean, compare, data, live, observe, options, run, store, sweep
+from dynascope.cli import catalog, clean, compare, data, limits, live, observe, options, run, store, sweep
 from dynascope.cli.options import say
 from dynascope.lab.errors import Interrupted, LabError, explain_os_error
 
@@ -49,6 +49,7 @@ app.command()(catalog.show)
 app.command()(run.run)
 app.command()(run.join)
 app.command()(sweep.sweep)
+app.command()(limits.limits)
 app.command(cls=options.NamesRequired)(sweep.audit)
 app.command()(observe.observe)
 app.command()(store.runs)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 if _TYPE_CHECKING:
     from dynascope.lab.findings import findings as findings
+    from dynascope.lab.limit_search import limits as limits
     from dynascope.lab.listing import runs as runs
     from dynascope.lab.lookup import load as load
     from dynascope.lab.observations import save_observation as save_observation
@@ -18,6 +19,7 @@ if _TYPE_CHECKING:
 
 _HOMES = {
     "sweep": "sweeps",
+    "limits": "limit_search",
     "runs": "listing",
     "load": "lookup",
     "save_observation": "observations",

@@ -209,6 +209,24 @@ class OptionalExperiment(Experiment):
         """One line that says what to install or to fetch; "" if nothing is missing."""
 
 
+class BoundedExperiment(Experiment):
+    """An experiment whose theory says where a claim stops being true: a line beside the limits that are found
+    (`lab.limit_search`)."""
+
+    @abstractmethod
+    def predict_limits(self, claim: str, field: str) -> Iterable[float]:
+        """The values of a field at which theory puts limits of a claim, the other fields being as they are.
+
+        Args:
+            claim: The id of a claim.
+            field: The name of a field, or of an item of a list: `sigma.0`.
+
+        Returns:
+            The values, each at the same place whatever the other fields are, NaN if there is none; nothing if theory
+            says nothing of them.
+        """
+
+
 class JoinableExperiment(Experiment):
     """An experiment whose trainings can be run apart, on other days or machines, and joined (`lab.join`)."""
 

@@ -72,6 +72,14 @@ def fingerprints(kind: Kind) -> dict[str, str]:
     return dict(sums)
 
 
+def code_of(kind: Kind, step: str) -> Iterator[ast.stmt]:
+    """The statements that a step of an experiment depends on; none for an experiment that is not in a file."""
+    homes = [_home(base) for base in _bases(kind)]
+    if homes and homes[0] is not None:
+        for reached in _reach(kind, (step, *ALONGSIDE.get(step, ()))).values():
+            yield from reached.statements
+
+
 def _as_text(part: object) -> str:
     """A syntax tree as text, the same in every version of Python: empty fields and empty pieces of f-strings are left
     out, since versions differ in them."""

@@ -71,7 +71,7 @@ def places_in(text: str) -> frozenset[tuple[str, str]]:
     appendix is a section."""
     places: set[tuple[str, str]] = set()
     text = re.sub(r"(?<=\d) ?\(([a-z])\)", r"\1", text.replace("§", "section ").replace("  ", " "))
-    for word, labels in _JOINED.findall(re.sub(r"\(([A-Z]?\.?\d[\d.]*[a-z]?)\)", r"\1", text)):
+    for word, labels in _JOINED.findall(_EQUATIONS.sub(_without_parentheses, text)):
         kind, last = str(word).lower(), ""
         kind = _SHORT.get(kind, kind)
         for join, label in re.findall(rf"({_JOIN}|^)({_LABEL})", labels):
@@ -85,6 +85,15 @@ def places_in(text: str) -> frozenset[tuple[str, str]]:
                 places |= {(kind, f"{head}{number}") for number in range(low, high)}
             last = label
     return frozenset((kind, label) for kind, label in places if not re.fullmatch("[a-z]", label))
+
+
+_NUMBER = r"\([A-Z]?\.?\d[\d.]*[a-z]?\)"
+_EQUATIONS = re.compile(rf"(\b[Ee]q(?:uation)?s?\.? )?({_NUMBER}(?:(?:{_JOIN}){_NUMBER})*)")
+
+
+def _without_parentheses(found: re.Match[str]) -> str:
+    """Numbers in parentheses as those of equations: "(4.6)" is Equation 4.6, whatever comes before it."""
+    return f"{found[1] or 'equation '}{re.sub('[()]', '', found[2])}"
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

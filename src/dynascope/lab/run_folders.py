@@ -13,8 +13,8 @@ from pathlib import Path
 from dynascope.lab.files import sync
 
 UNFINISHED, OLD, REMOVED = ".unfinished", ".old", ".removed"
-SWEEPS = "sweeps"
-"""The folder of an experiment's sweeps, beside those of its runs."""
+SWEEPS, LIMITS = "sweeps", "limits"
+"""The folders of what was made of many runs of an experiment, beside those of its runs."""
 
 
 def lock_path(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynascope.lab.errors import StoreError
-from dynascope.lab.run_folders import OLD, SWEEPS
+from dynascope.lab.run_folders import LIMITS, OLD, SWEEPS
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
@@ -73,5 +73,5 @@ def _runs(folder: Path) -> Iterator[tuple[str, int]]:
         return
     for name, number in found.items():
         kept_aside = name.endswith(OLD) and name.removesuffix(OLD) not in found
-        if kept_aside or ("." not in name and name != SWEEPS):
+        if kept_aside or ("." not in name and name not in (SWEEPS, LIMITS)):
             yield name, number

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dynascope.lab.draft import Draft
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.locks import lock
-from dynascope.lab.run_folders import OLD, REMOVED, SWEEPS, UNFINISHED, lock_path, settle
+from dynascope.lab.run_folders import LIMITS, OLD, REMOVED, SWEEPS, UNFINISHED, lock_path, settle
 from dynascope.lab.stored_run import OldRunError, StoredRun
 
 if TYPE_CHECKING:  # listing must not wait for them
@@ -93,7 +93,9 @@ class Store:
             id: The id of the experiment.
         """
         try:
-            return sorted(path for path in (self.root / id).iterdir() if path.is_dir() and path.name != SWEEPS)
+            return sorted(
+                path for path in (self.root / id).iterdir() if path.is_dir() and path.name not in (SWEEPS, LIMITS)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

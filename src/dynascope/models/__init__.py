@@ -31,7 +31,12 @@ from dynascope.models.taylor import (
     linearize as linearize,
     quadratic as quadratic,
 )
-from dynascope.models.torch import TorchModel as TorchModel, from_torch as from_torch, to_torch as to_torch
+from dynascope.models.torch import (
+    TorchModel as TorchModel,
+    from_torch as from_torch,
+    register_torch_function as register_torch_function,
+    to_torch as to_torch,
+)
 from dynascope.models.transformer import Attention as Attention, Products as Products, Transformer as Transformer
 from dynascope.models.unet import UNet as UNet
 from dynascope.models.vision_transformer import ViT as ViT

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import importlib
+import io
 import pickle
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import equinox as eqx
@@ -19,15 +21,19 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from dynascope import checks
 from dynascope.models.frozen import Frozen
 
+MEASURE = "measure the module without conversion, by dynascope.torch"
+
 
 class _Program:
     """A module without its weights. Copies with the same parts are equal, so one compilation serves all of them."""
 
     def __init__(self, module: Any) -> None:
         self.module = copy.deepcopy(module).eval().to("meta")
+        facts = io.BytesIO()
         try:
-            self._facts: Any = pickle.dumps(self.module)
-        except Exception:  # a part without an address, such as a local class: it equals itself alone
+            _Facts(facts).dump(self.module)
+            self._facts: Any = facts.getvalue()
+        except Exception:  # a part that cannot be compared, such as a lock: the program equals itself alone
             self._facts = id(self)
 
     def __eq__(self, other: object) -> bool:
@@ -35,6 +41,22 @@ class _Program:
 
     def __hash__(self) -> int:
         return hash(self._facts)
+
+
+class _Facts(pickle.Pickler):
+    """Writes what a module consists of.
+
+    Classes and functions are told apart by what they are, not by their names: those of a notebook may have been defined
+    again, and local ones have no address.
+    """
+
+    def persistent_id(self, part: Any) -> str | None:
+        if isinstance(part, type):
+            return f"class {id(part)}"
+        if isinstance(part, FunctionType):
+            plain = not (part.__closure__ or part.__defaults__ or part.__kwdefaults__)
+            return f"code {id(part.__code__)}" if plain else f"function {id(part)}"
+        return None
 
 
 class TorchModel(eqx.Module):
@@ -73,6 +95,8 @@ class TorchModel(eqx.Module):
                 reason = "its program depends on the values of arrays, not on their shapes alone"
             elif isinstance(error, AttributeError) and isinstance(error.obj, tensor.Tensor):
                 reason = f"torch.Tensor.{error.name} has no counterpart in JAX"
+            way = f"register one with ds.models.register_torch_function, or {MEASURE}"
+            reason += f"; {way if 'has no counterpart' in reason else MEASURE}"
             raise ValueError(f"cannot convert {type(self.program.module).__name__}: {reason}") from error
 
     def values(self) -> dict[str, Shaped[Array, ...]]:
@@ -101,7 +125,9 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     """A `torch.nn.Module` as a model: its weights in JAX, its program converted by torch2jax.
 
     The model works under `jit`, `vmap`, `grad` and their compositions, so it trains by `ds.descend`, and is probed,
-    like any other. Needs `pip install 'dynascope[torch]'`. Operations are converted when the model is first called.
+    like any other. Needs `pip install 'dynascope[torch]'`. Operations are converted when the model is first called;
+    `register_torch_function` adds one, and `dynascope.torch` measures modules without conversion. The output of a model
+    of transformers is its `logits`. A copy of a module, or another one with the same parts, is not compiled again.
 
     Args:
         module: The module; it is left as it is.
@@ -138,6 +164,25 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     if example is not None:
         _compare(model, module, checks.jax_array("example", example, min_ndim=1))
     return model
+
+
+def register_torch_function(function: Any, counterpart: Callable[..., Any]) -> None:
+    """Give a function of PyTorch its counterpart in JAX, for the modules that `from_torch` converts.
+
+    Args:
+        function: The function, such as `torch.cumsum`, which stands for the method `torch.Tensor.cumsum`, too; or a
+            class `torch.autograd.Function`. One that had a counterpart gets another one.
+        counterpart: Called with PyTorch's arguments, in which tensors are JAX arrays and dtypes are JAX's; returns an
+            array, or a tuple or list of arrays. Its gradient is taken by JAX.
+
+    Example:
+        >>> ds.models.register_torch_function(torch.cumsum, lambda input, dim: jnp.cumsum(input, dim))
+    """
+    tensor = _torch_tensor()
+    if not callable(function) or not hasattr(function, "__name__"):
+        raise TypeError(f"function must be a function of torch; got {checks.shown(function)}")
+    checks.function("counterpart", counterpart, "counterpart(*arrays)")
+    tensor.register(function, counterpart)
 
 
 def to_torch(model: PyTree, module: Any) -> Any:
@@ -193,7 +238,9 @@ def _compare(model: TorchModel, module: Any, example: Array) -> None:
     expected = output[0].double().cpu().numpy()
     gap = np.max(np.abs(found - expected), initial=0) / max(np.max(np.abs(expected), initial=0), 1e-30)
     if not gap <= 1e-3:
-        raise ValueError(f"the converted {type(module).__name__} differs from PyTorch's on the example by {gap:.1e}")
+        raise ValueError(
+            f"the converted {type(module).__name__} differs from PyTorch's on the example by {gap:.1e}; {MEASURE}"
+        )
 
 
 def _package(name: str) -> Any:

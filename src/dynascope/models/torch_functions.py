@@ -98,6 +98,21 @@ def getitem(input: Array, key: Any) -> Array:
     return input[tuple(jnp.asarray(part) if isinstance(part, list) else part for part in keys)]
 
 
+def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
+    """An empty tensor of one axis goes with any shape, as in PyTorch."""
+    return jnp.concatenate([tensor for tensor in tensors if tensor.shape != (0,)] or tensors, dim)
+
+
+def addmm(input: Array, mat1: Array, mat2: Array, *, beta: float = 1, alpha: float = 1) -> Array:
+    return beta * input + alpha * (mat1 @ mat2)
+
+
+def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    """Along the other axes, `index` may be shorter than `input`, as in PyTorch."""
+    kept = tuple(slice(None) if i == dim % input.ndim else slice(0, n) for i, n in enumerate(index.shape))
+    return jnp.take_along_axis(input[kept], index, dim)
+
+
 def spatial(layer: Callable, n: int) -> Callable:
     """The same for inputs with `n` axes of space, after those of batch and channels, only."""
 
@@ -122,6 +137,8 @@ FUNCTIONS: dict[str, Callable] = {
     "mul": lambda input, other: jnp.multiply(input, other),
     "div": lambda input, other: jnp.true_divide(input, other),
     "bmm": jnp.matmul,
+    "addmm": addmm,
+    "gather": gather,
     "neg": jnp.negative,
     "rsqrt": lax.rsqrt,
     "erf": jax.scipy.special.erf,
@@ -151,7 +168,7 @@ FUNCTIONS: dict[str, Callable] = {
     "t": lambda input: input.T,
     "unsqueeze": lambda input, dim: jnp.expand_dims(input, dim),
     "stack": lambda tensors, dim=0: jnp.stack(tensors, dim),
-    "cat": lambda tensors, dim=0: jnp.concatenate(tensors, dim),
+    "cat": cat,
     "unbind": lambda input, dim=0: tuple(jnp.moveaxis(input, dim, 0)),
     **{function.__name__: function for function in (flatten, expand, squeeze, split, chunk, pad, to, var)},
     "tril": lambda input, diagonal=0: jnp.tril(input, diagonal),
@@ -165,6 +182,7 @@ FUNCTIONS: dict[str, Callable] = {
     "float": lambda input: input.astype(jnp.float32),
     "long": lambda input: input.astype(jax.dtypes.canonicalize_dtype(jnp.int64)),
     "bool": lambda input: input.astype(bool),
+    "type": lambda input, dtype: to(input, dtype),
     "type_as": lambda input, other: input.astype(other.dtype),
     "size": lambda input, dim=None: input.shape if dim is None else input.shape[dim],
     **{f"conv{n}d": spatial(layers.convolution, n) for n in (1, 2, 3)},

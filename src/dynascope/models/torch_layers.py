@@ -144,8 +144,13 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Float[Array, "... l v"]:
-    """softmax(query key' / sqrt(e)) value; a mask of booleans says what is seen, one of numbers is added."""
-    _refuse(dropout_p=dropout_p, enable_gqa=enable_gqa)
+    """softmax(query key' / sqrt(e)) value; a mask of booleans says what is seen, one of numbers is added.
+
+    With `enable_gqa`, several heads of queries share one of keys and values.
+    """
+    _refuse(dropout_p=dropout_p)
+    if enable_gqa:
+        key, value = (jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value))
     return _weights(query, key, attn_mask, is_causal, scale) @ value
 
 

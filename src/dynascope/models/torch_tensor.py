@@ -22,6 +22,8 @@ from dynascope.models.torch_functions import FUNCTIONS
 RANDOM = "is random, and a model is a deterministic function"
 WRONG = {torch.sort, torch.tensor}
 """Functions that torch2jax computes differently from PyTorch."""
+AUTOGRAD: dict[type, Callable] = {}
+"""The counterparts of classes `torch.autograd.Function` that were registered."""
 
 
 class Unconvertible(ValueError):
@@ -32,6 +34,7 @@ class Tensor(Torchish):
     """torch2jax's tensor with the methods and operators of `torch_functions`. In-place changes are followed if they
     go through the tensor itself or its index, not if they go through a view of it."""
 
+    value: Any
     device = torch.device("cpu")
     layout = torch.strided
     requires_grad = is_cuda = is_sparse = is_quantized = False
@@ -47,11 +50,27 @@ class Tensor(Torchish):
         return (self[i] for i in range(len(self)))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.value = self.value.at[to_jax(key)].set(to_jax(value))
+        _change(self, self.value.at[to_jax(key)].set(to_jax(value)))
 
     @property
     def mT(self) -> Tensor:
         return Tensor(jnp.swapaxes(self.value, -2, -1))
+
+
+@jax.custom_jvp
+def _past_history(old: jax.Array, new: jax.Array) -> jax.Array:
+    """The new values with the derivatives of the old ones: what a change in place under `torch.no_grad` leaves."""
+    return new
+
+
+_past_history.defjvp(lambda values, tangents: (values[1], tangents[0]))
+
+
+def _change(tensor: Tensor, value: jax.Array) -> Tensor:
+    """Change a tensor in place; it keeps its dtype."""
+    value = value.astype(tensor.value.dtype)
+    tensor.value = value if torch.is_grad_enabled() else _past_history(tensor.value, value)
+    return tensor
 
 
 def _method(name: str) -> Callable:
@@ -62,8 +81,7 @@ def _in_place(name: str) -> Callable:
     function = getattr(operator, name)
 
     def changed(self: Tensor, other: Any) -> Tensor:
-        self.value = function(self.value, to_jax(other))
-        return self
+        return _change(self, function(self.value, to_jax(other)))
 
     return changed
 
@@ -87,22 +105,36 @@ class InJax(TorchFunctionMode):
         if func not in HANDLED_FUNCTIONS or func in WRONG:
             raise Unconvertible(f"{name} has no counterpart in JAX")
         args, kwargs = to_tensors((args, kwargs))
-        return _named(name, lambda: HANDLED_FUNCTIONS[func](*args, **kwargs))
+        return _named(name, lambda: _recorded(to_tensors(HANDLED_FUNCTIONS[func](*args, **kwargs))))
 
 
 def apply(module: Any, batch: Any) -> Tensor:
     """The module's output for a batch of JAX's numbers: one tensor."""
 
-    def refuse(function: type, *args: Any, **kwargs: Any) -> None:
-        raise Unconvertible(f"the torch.autograd.Function {function.__name__} has its own gradient, unknown to JAX")
+    def own_gradient(function: type, *args: Any, **kwargs: Any) -> Any:
+        if function not in AUTOGRAD:
+            raise Unconvertible(f"the torch.autograd.Function {function.__name__} has no counterpart in JAX")
+        return call(function.__name__, AUTOGRAD[function], args, kwargs)
 
-    with InJax(), patch.object(torch.autograd.Function, "apply", classmethod(refuse)):
-        out = to_tensors(module(Tensor(batch.value)))
+    with InJax(), patch.object(torch.autograd.Function, "apply", classmethod(own_gradient)), torch.enable_grad():
+        out = module(Tensor(batch.value))
+        out = to_tensors(getattr(out, "logits", out))
     if not isinstance(out, Tensor):
         raise Unconvertible(f"it returns a {type(out).__name__}, but a model returns one tensor")
     if out.shape[:1] != batch.shape[:1]:
         raise Unconvertible(f"it makes the shape {out.shape} of a batch of {batch.shape[0]}: the batch axis is lost")
     return out
+
+
+def register(function: Any, counterpart: Callable) -> None:
+    """Have a function of torch, or a class `torch.autograd.Function`, computed by a function of JAX arrays."""
+    if isinstance(function, type) and issubclass(function, torch.autograd.Function):
+        AUTOGRAD[function] = counterpart
+        return
+    name = function.__name__
+    FUNCTIONS[name] = counterpart
+    if hasattr(torch.Tensor, name):
+        setattr(Tensor, name, _method(name))
 
 
 def call(name: str, function: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -112,10 +144,7 @@ def call(name: str, function: Callable, args: tuple[Any, ...], kwargs: dict[str,
         bound = inspect.signature(function).bind(*args, **kwargs)
         in_place = bound.arguments.pop("inplace", False)
         out = to_tensors(function(*to_jax(bound.args), **to_jax(bound.kwargs)))
-        if not in_place:
-            return out
-        args[0].value = out.value
-        return args[0]
+        return _change(args[0], out.value) if in_place else _recorded(out)
 
     return _named(name, result)
 
@@ -134,10 +163,19 @@ def _named(name: str, function: Callable[[], Any]) -> Any:
         raise Unconvertible(f"{name} failed in JAX: {first_line(error)}") from error
 
 
+def _recorded(tree: Any) -> Any:
+    """The same, without gradients under `torch.no_grad`."""
+    if torch.is_grad_enabled():
+        return tree
+    if isinstance(tree, Tensor):
+        return Tensor(jax.lax.stop_gradient(tree.value))
+    if isinstance(tree, dict):
+        return {key: _recorded(value) for key, value in tree.items()}
+    return type(tree)(map(_recorded, tree)) if type(tree) in (tuple, list) else tree
+
+
 def _in_torch(name: str, func: Any, args: Any, kwargs: Any) -> Any:
     """A constant: no array of JAX goes into it."""
-    if "set_grad_enabled" in name and not all(args):
-        raise Unconvertible("torch.no_grad has no counterpart in JAX; use detach")
     with torch._C.DisableTorchFunction(), torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         result = func(*args, **kwargs)

@@ -103,5 +103,6 @@ def calls() -> Calls:
 
     module = torch.nn.Linear(2, 1)
     found["from_torch"] = {"module": module}, {"example": "nested"}
+    found["register_torch_function"] = {"function": torch.erfinv, "counterpart": jnp.tanh}, {}
     found["to_torch"] = {"model": ds.models.from_torch(module), "module": module}, {}
     return found

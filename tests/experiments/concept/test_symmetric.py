@@ -103,6 +103,17 @@ def test_a_narrow_model_fails_forever_and_a_plateau_ends():
     assert [claims[name].verdict for name in names] == ["holds"] * 5 + ["erratum", "holds"]
 
 
+def test_starts_are_late_as_in_a_program_without_the_library():
+    experiment = FailureMode()
+    starts = experiment.gaussian(range(200))
+    U, A = starts, np.diag(np.square(experiment.mu) / 3 + np.square(experiment.sigma))
+    for _ in range(experiment.steps):
+        D = (U @ U.transpose(0, 2, 1) - np.eye(3)) @ A
+        U = U - experiment.learning_rate * (D + D.transpose(0, 2, 1)) @ U
+    majors = experiment.scan(starts, steps=experiment.steps).majors.values
+    assert np.allclose(majors, np.sum(U**2, axis=-1), rtol=0, atol=1e-9)
+
+
 def test_negative_minors_never_give_two_descents():
     experiment = InitializationBreakdown()
     starts = experiment.gaussian(range(600))
@@ -129,7 +140,11 @@ def test_published_figures_have_smaller_rises_with_the_printed_equation():
         "negative-major": "program",
         "plateau-not-failure": "program",
     }
-    assert set(experiment.draw(measured, None, reduced)) == {"published-figures", "published-figures-descending-on-u"}
+    assert set(experiment.draw(measured, None, reduced)) == {
+        "published-figures",
+        "published-figures-descending-on-u",
+        "published-figures-entries",
+    }
 
 
 def test_lemmas_hold_on_a_regular_path_and_break_on_singular_ones():

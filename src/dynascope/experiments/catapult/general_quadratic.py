@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -20,10 +21,11 @@ from dynascope.experiments.catapult.classification_data import TwoClasses
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.criteria import below, every, falling, rising, slope
-from dynascope.lab.experiment import Claims, Figures, Source, Values
+from dynascope.lab.experiment import BoundedExperiment, Claims, Figures, Source, Values
 from dynascope.models.quadratic_model import DiagonalForm, QuadraticModel, unit_features
 from dynascope.tasks.supervised import mean_squared_error
 from dynascope.theory.catapult import critical_rates
+from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST
 
 NEAR = 0.02
 """Rates nearer than this to a boundary between regimes are not judged."""
@@ -69,7 +71,7 @@ class Digits(ds.Member):
         return ds.Descent(net, loss, optax.sgd(rate), data=(x, y), probes={"loss": ds.probes.loss(), "kernel": top})
 
 
-class GeneralQuadratic(TwoClasses):
+class GeneralQuadratic(TwoClasses, BoundedExperiment):
     """Do general quadratic models catapult, and higher with less curvature and with larger rates?"""
 
     id = "catapult.general-quadratic"
@@ -108,6 +110,10 @@ class GeneralQuadratic(TwoClasses):
     net_steps: PositiveInt = 150
     net_seeds: PositiveInt = 1
     """Seeds of the networks, which are by far the largest cost at full size."""
+
+    def predict_limits(self, claim: str, field: str) -> Iterable[float]:
+        """2/λ and 4/λ for the catapults at one rate; |∇g|² is λ = 1, but for terms in γ."""
+        return (CRITICAL, LARGEST) if (claim, field) == ("catapults", "rate") else ()
 
     def measure(self, seed: int) -> xr.DataTree:
         """`models`: loss and kernel of quadratic models; `networks`: of the networks."""

@@ -30,6 +30,9 @@ SYMBOLS = {"network": "f", "quadratic": "f_quad", "linear": "f_lin"}
 COLORS = dict(zip(KINDS, (PALETTE[0], PALETTE[1], PALETTE[2]), strict=True))
 CIFAR = {"data": "cifar10", "classes": (0, 2), "samples": 256}
 CHANNELS = {"architecture": "cnn", "width": 1000}
+NEWS = {"data": "ag_news"}
+SPEECH = {"data": "free_spoken_digits", "classes": (1, 3), "samples": 256}
+THREE_LAYERS = {"samples": 100, "test_samples": 500, "depth": 3, "width": 512}
 BELOW, WINDOW, BEYOND = slice(0, 0.99), slice(1.05, 1.95), slice(2.15, None)
 """Rates over the critical one: below it, between it and its double, beyond that."""
 RANGE = 1.55
@@ -83,14 +86,23 @@ class Generalization(TwoClassImages):
     cost = {"quick": 9, "full": 20000, "H200": 110}
     presets = {
         "quick": {**DIGITS, "test_samples": 200, "width": 500, "steps": 100, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
-        "news": {"data": "ag_news"},
-        "speech": {"data": "free_spoken_digits", "classes": (1, 3), "samples": 256},
+        "news": NEWS,
+        "speech": SPEECH,
         "cifar-sgd": {**CIFAR, "batch": 32, "steps": 1600},
         "cifar-cnn": {**CIFAR, **CHANNELS},
         "svhn-cnn": {**CIFAR, **CHANNELS, "data": "svhn"},
-        "three-layers": {**CIFAR, "samples": 100, "test_samples": 500, "depth": 3, "width": 512},
-        "swish-news": {"data": "ag_news", "activation": "swish"},
+        "three-layers": CIFAR | THREE_LAYERS,
+        "three-layers-svhn": CIFAR | THREE_LAYERS | {"data": "svhn"},
+        "three-layers-speech": SPEECH | THREE_LAYERS,
+        "three-layers-news": NEWS | THREE_LAYERS,
+        "swish-news": NEWS | {"activation": "swish"},
+        "tanh-news": NEWS | {"activation": "tanh"},
+        "swish-speech": SPEECH | {"activation": "swish"},
+        "tanh-speech": SPEECH | {"activation": "tanh"},
+        "swish-cnn": {**CIFAR, **CHANNELS, "activation": "swish"},
         "tanh-cnn": {**CIFAR, **CHANNELS, "activation": "tanh"},
+        "swish-svhn-cnn": {**CIFAR, **CHANNELS, "data": "svhn", "activation": "swish"},
+        "tanh-svhn-cnn": {**CIFAR, **CHANNELS, "data": "svhn", "activation": "tanh"},
     }
     control = {"ratios": (0.4, 0.8)}
     notes = """Mean squared error on labels ±1; the rate is `ratio` times the critical rate of the network's kernel at

@@ -48,7 +48,9 @@ class GradientDescent(DeepExperiment):
     control = {"ratio": 0.1}
     known_failures = {
         "rest-monotone": "The eigenvectors turn while the kernel falls, and part of the spike passes into the rest: "
-        "it rises by 1 to 9 % of its start in a step on digits, by 13 to 21 % on CIFAR-10."
+        "it rises by 1 to 9 % of its start in a step on digits, by 13 to 21 % on CIFAR-10.",
+        "full/rest-almost-monotone": "On CIFAR-10 the loss outside the top 5 rises by 13 to 21 % of its start in a "
+        "step, since part of the spike passes into it while the eigenvectors turn.",
     }
     notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own rates
     depend on a preprocessing that it does not state; the multiples are the ratios of its rates to the critical rates
@@ -115,6 +117,12 @@ class GradientDescent(DeepExperiment):
         post_hoc = "0.5: a step of 0.2, asked first, is exceeded in one run of ten, by 0.3 at most."
         about = {"source": "Claim 1, Figure 4.3", "post_hoc": post_hoc}
         yield below("rest-nearly-monotone", statement, reduced.rest_rise, 0.5, **about)
+        statement = f"The loss outside the top {self.top} falls almost monotonically: its largest rise in a step, over "
+        statement += "its start"
+        printed = "decreases almost monotonically"
+        post_hoc = "The limit and the median over seeds are those of the same words on SGD, in catapult.batches."
+        about = {"source": "Figure 4.3", "printed": printed, "post_hoc": post_hoc}
+        yield below("rest-almost-monotone", statement, reduced.rest_rise, median=0.1, **about)
         statement = f"The loss outside the top {self.top} never rises: its largest rise in a step, over its start"
         printed = "the loss component in the complementary eigenspace L>s decreases monotonically"
         yield below("rest-monotone", statement, reduced.rest_rise, ROUNDING, source="Claim 1", printed=printed)

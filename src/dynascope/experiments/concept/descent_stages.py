@@ -73,6 +73,8 @@ class Alternation(NamedTuple):
     """The remainder of that minor when its weaker major reaches a tenth, as a share of its peak."""
     dominant: np.ndarray
     """The stronger of the two majors when that minor has lost a tenth of its peak."""
+    dominant_at_peak: np.ndarray
+    """The stronger of the two majors when that minor is at its peak, where it starts to decay."""
 
     def dataset(self) -> xr.Dataset:
         dims = {"in_descent": "rank"}
@@ -86,7 +88,7 @@ def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float
     at = [turn.at for turn in stages.turning_points(loss, tolerance)]
     none = np.full(last, np.nan)
     if len(at) != 2 * last or np.isnan(half).any():
-        return Alternation(np.zeros(last + 1, bool), none, np.zeros(last, bool), none, none, none)
+        return Alternation(np.zeros(last + 1, bool), none, np.zeros(last, bool), none, none, none, none)
     ends = [-1, *at, len(loss)]
     in_descent = [ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))]
     time, rows = np.arange(len(loss)), []
@@ -94,6 +96,7 @@ def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float
         group, minor = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1), np.abs(W[:, i, j])
         peak, lost = stages.peak(minor), float(stages.time_below_peak(minor, 0.9).time)
         left, early = (np.interp(when[k + 1], time, minor) / peak.value for when in (half, tenth))
-        dominant = np.interp(lost, time, W[:, i, i])
-        rows.append((group[at[2 * k + 1]] / group[at[2 * k]], half[k + 1] > float(peak.time), left, early, dominant))
+        late, turning = (np.interp(when, time, W[:, i, i]) for when in (lost, float(peak.time)))
+        waits = half[k + 1] > float(peak.time)
+        rows.append((group[at[2 * k + 1]] / group[at[2 * k]], waits, left, early, late, turning))
     return Alternation(np.array(in_descent), *(np.array(column) for column in zip(*rows, strict=True)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 import xarray as xr
+from pydantic import model_validator
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.diffusion_drawing import draw_gallery, draw_leads, draw_paths
@@ -67,6 +70,8 @@ class PaintedConcepts(DiffusionExperiment):
             "sampling_steps": 50,
             "conditioning": "all",
         },
+        "text": {"norm": "layer", "placement": "downsampling", "coordinates": "classifier"},
+        "ends": GPU | {"separations": (0.2, 0.7), "seeds": 20},
     }
     control = {"separations": (0.6, 0.7)}
     known_failures = {
@@ -80,10 +85,21 @@ class PaintedConcepts(DiffusionExperiment):
     what asking for it changes in its share, at the prompt with both; the lead is the mean over recordings of the
     gain of size less that of color. In the control colors are far apart at both separations: nothing makes size the
     first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
-    `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which
-    all of it is learned if the schedule is clipped apart; `long` takes the published clipping and the paper's 20,000
-    steps at two separations; `code` is the published program's setting, whose one
-    norm for all gradients slows the network down; `small` and `quick` are for two CPU cores."""
+    `placement` give what the text says, and preset `text` has both, with the classifier's probabilities in the
+    place of the shares. `ends` has twenty seeds at the smallest and the largest separation. `gpu` is the paper's
+    network and data over the first 3,000 steps, in which all of it is learned if the schedule is clipped apart;
+    `long` takes the published clipping and the paper's 20,000 steps at two separations; `code` is the published
+    program's setting, whose one norm for all gradients slows the network down; `small` and `quick` are for two CPU
+    cores."""
+
+    coordinates: Literal["pixels", "classifier"] = "pixels"
+    """What the shares of concepts are read off: the pixels, or the probabilities of the classifier."""
+
+    @model_validator(mode="after")
+    def _classifier_is_trained(self) -> Any:
+        if self.coordinates == "classifier" and not self.classifier_steps:
+            raise ValueError("coordinates=classifier needs classifier_steps of at least 1; got 0")
+        return self
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(seed)
@@ -96,6 +112,9 @@ class PaintedConcepts(DiffusionExperiment):
         return xr.concat([seen, paths.predicted_lead(signal, spread)], "space").assign_coords(space=["pixels", "told"])
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        read = measured.concepts
+        if self.coordinates == "classifier":
+            measured = measured.assign(concepts=measured.concepts_classified)
         path, last = paths.new_path(measured), str(measured.prompt.values[-1])
         trained = paths.training_error(measured.concepts)
         reduced = xr.Dataset(
@@ -116,7 +135,7 @@ class PaintedConcepts(DiffusionExperiment):
             reduced["resolution"] = paths.resolution(measured.step.values, painted)
         if "concepts_classified" in measured:
             learned = paths.from_first(trained < paths.GATE)
-            apart = np.abs(measured.concepts - measured.concepts_classified).mean(("prompt", "concept"))
+            apart = np.abs(read - measured.concepts_classified).mean(("prompt", "concept"))
             reduced["classifier_apart"] = apart.where(learned).mean(("step", "seed"))
             reduced["classifier_accuracy"] = measured.classifier_accuracy
         return reduced

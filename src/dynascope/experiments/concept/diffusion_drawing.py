@@ -14,10 +14,12 @@ COLUMNS = 10
 
 
 def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
-    """(a) the plane of color and size, (b) the error of the new class, (c) the speed, as means over seeds."""
+    """(a) the plane of color and size, (b) the error of the new class, (c) the speed, as means over seeds; bands of the
+    error are those of single trainings, from the smallest to the largest."""
     figure, (plane, errors, speeds) = panels(3, size=(4.0, 3.7))
     path = paths.smoothed(paths.new_path(measured).mean("seed"), 1.0)
     error = paths.error(measured.concepts.mean("seed")).isel(prompt=-1)
+    single = paths.error(measured.concepts).isel(prompt=-1)
     speed = paths.speed(measured)
     colors = settings_colors(measured.sizes["separation"])
     for i, (one, color) in enumerate(zip(measured.separation.values, colors, strict=True)):
@@ -29,16 +31,20 @@ def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
             plane.plot(
                 *predicted.path.sel(space="told").isel(separation=i).transpose("concept", "point").values, **THEORY
             )
+            band = single.isel(separation=i)
+            errors.fill_between(measured.step, band.min("seed"), band.max("seed"), color=color, alpha=0.15, linewidth=0)
         errors.plot(measured.step, error.isel(separation=i), color=color)
         moving = speed.isel(separation=i)
         speeds.plot(moving.step, moving.where(moving > 0), ".-", color=color, linewidth=0.8, markersize=3)
-    plane.plot([0, 0, 1], [0, 1, 0], "o", color=FAINT, markersize=8, zorder=1)
-    plane.plot([1], [1], "*", color=INK, markersize=13, zorder=5)
+    handles, labels = plane.get_legend_handles_labels()
+    (classes,) = plane.plot([0, 0, 1], [0, 1, 0], "o", color=FAINT, markersize=8, zorder=1)
+    (asked,) = plane.plot([1], [1], "*", color=INK, markersize=13, zorder=5)
+    (theory,) = plane.plot([], [], **THEORY)
     plane.set(xlabel="share of blue", ylabel="share of small", xlim=(-0.06, 1.06), ylim=(-0.06, 1.06))
     plane.set_title("a  Asked for blue and small")
     errors.set(xlabel="step", ylabel="error in concept space", xscale="log", title="b  Error of the new class")
     speeds.set(xlabel="step", ylabel="distance per step", yscale="log", title="c  Speed in concept space")
-    handles, labels = plane.get_legend_handles_labels()
+    handles, labels = [*handles, theory, classes, asked], [*labels, "theory", "trained on", "asked for"]
     speeds.legend(handles, labels, title="separation\nof colors", loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 

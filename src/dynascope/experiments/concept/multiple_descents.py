@@ -18,6 +18,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import panels
 from dynascope.lab.criteria import About, above, agrees, below, every, rising, same_shares
 from dynascope.lab.experiment import Claims, Figures, Source
+from dynascope.theory.concept.minor_entries import turning_point
 from dynascope.theory.concept.staged_path import predicted_runs
 from dynascope.theory.concept.starts import random_factor
 
@@ -25,6 +26,7 @@ SCALES, SPREADS = (0.03, 0.1, 0.3, 0.5), (0.01, 0.03, 0.1, 0.3, 0.5)
 """The map of nearly rank-one starts: their size τ and how far from rank one they are, ε."""
 
 GROWS_AFTER = "each major entry starts to grow only after the corresponding minor entry is suppressed"
+DECAYS_AFTER = r"$w_{1,2}$ starts to decay after $w_{2,2}$ is close to 1"
 
 
 class Occurrence(NamedTuple):
@@ -49,6 +51,8 @@ class MultipleDescents(SymmetricExperiment):
     known_failures = {
         "grows-after-suppression": "A major grows from the first step on, and faster while its minor shrinks: the two "
         "stages overlap. It reaches 1/2 only after its minor has peaked.",
+        "decays-after": "A minor turns where its stronger major is at (a_i + a_j)/(2 a_i), between 1/2 and 1. When the "
+        "minor has lost a tenth of its peak the major is above 0.9.",
     }
 
     references: ClassVar[tuple[Reference, ...]]
@@ -130,6 +134,13 @@ class MultipleDescents(SymmetricExperiment):
         statement = "The last minor decays only once the stronger of its majors is near 1 (that major when the minor "
         statement += "has lost a tenth of its peak)"
         yield above("minor-waits", statement, shown.dominant[-1], 0.9, post_hoc=settled)
+        statement = (
+            "The last minor starts to decay only once the stronger of its majors is near 1 (that major when the "
+        )
+        statement += "minor is at its peak)"
+        weak, strong = sorted(self.strengths)[:2]
+        about = About(printed=DECAYS_AFTER, shown={"theory": float(turning_point(strong, weak))})
+        yield above("decays-after", statement, shown.dominant_at_peak[-1], 0.9, **about)
         found = reduced["references"].turns
         statement = (
             "Extrema of the test loss and their steps are those of an independent program (over 1 % and rounding)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.curves import stages
@@ -149,26 +151,35 @@ class PublishedFigures(Experiment):
         yield erratum(growth, kind="program", printed="never grows, Appendix E.3", at=f"{PROGRAM}: Figure 10")
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
-        figure, grid = panels(len(FIGURES), 3, size=(3.1, 2.6), sharex="col", sharey="row")
-        self._draw_losses(grid[0], measured, reduced, "jacobian_euler")
-        for column, (name, published) in zip(grid[1:].T, FIGURES.items(), strict=True):
-            for axes, form in zip(column, (0, 1), strict=True):
+        figures: dict[str, Figure] = {}
+        integrators = dict(zip(("published-figures", "published-figures-descending-on-u"), INTEGRATORS, strict=True))
+        for name, integrator in integrators.items():
+            figures[name], grid = panels(3, 2, size=(3.6, 2.9), sharey=True)
+            self._draw_losses(grid.flat, measured, reduced, integrator)
+            _label_left(grid)
+        figures["published-figures-entries"] = self._draw_entries(measured)
+        return figures
+
+    def _draw_entries(self, measured: xr.DataTree) -> Figure:
+        """The Jacobian of each figure, two figures in a row, each with both forms beside one another."""
+        figure, grid = panels(4, 3, size=(3.1, 2.6), sharey=True)
+        for pair, (name, published) in zip(grid.reshape(-1, 2), FIGURES.items(), strict=True):
+            for axes, form in zip(pair, (0, 1), strict=True):
                 W = measured[name]["jacobian_euler"].W.values[form]
                 draw_entries(axes, W, published.concepts, legend=False)
-                axes.set_title(self._forms()[form])
-        for row in grid[1:]:
-            lines = row[3].get_legend_handles_labels()
-            row[-1].legend(*lines, loc="center left", bbox_to_anchor=(1.01, 0.5))
-        on_U, row = panels(len(FIGURES), size=(3.1, 2.9), sharey="row")
-        self._draw_losses(row, measured, reduced, "factor_gd")
-        for axes in (*grid.flat, *row):
-            axes.label_outer()
-        return {"published-figures": figure, "published-figures-descending-on-u": on_U}
+                axes.set_title(f"Figure {name}\n{self._forms()[form]}", fontsize=9)
+        _label_left(grid)
+        most = max(range(grid.size), key=lambda i: len(grid.flat[i].lines))
+        handles, labels = grid.flat[most].get_legend_handles_labels()
+        grid[0, -1].legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return figure
 
     def _forms(self) -> tuple[str, str]:
         return "A, as printed", "A², as coded" if self.power == 2 else f"A to the power {self.power:g}"
 
-    def _draw_losses(self, row: Any, measured: xr.DataTree, reduced: xr.Dataset, integrator: Integrator) -> None:
+    def _draw_losses(
+        self, row: Iterable[Axes], measured: xr.DataTree, reduced: xr.Dataset, integrator: Integrator
+    ) -> None:
         for axes, name in zip(row, FIGURES, strict=True):
             runs = measured[name][integrator].to_dataset()
             for form, color in ((0, INK), (1, PALETTE[0])):
@@ -178,3 +189,9 @@ class PublishedFigures(Experiment):
             axes.set_ylim(0, 1.35)
             axes.legend(loc="upper right")
             axes.set_title(f"Figure {name}")
+
+
+def _label_left(grid: np.ndarray) -> None:
+    """Only the left panels name the vertical axis; the horizontal ones differ from panel to panel."""
+    for axes in grid[:, 1:].flat:
+        axes.set_ylabel("")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import xarray as xr
 
@@ -11,10 +13,10 @@ from dynascope.experiments.concept.transients import count_descents
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.criteria import below, every, falling, share
-from dynascope.lab.experiment import Claims, Figures, Source, Values
+from dynascope.lab.experiment import BoundedExperiment, Claims, Figures, Source, Values
 
 
-class SignalOrder(SimExperiment):
+class SignalOrder(SimExperiment, BoundedExperiment):
     """Is the concept with the stronger signal learned first?"""
 
     id = "concept.signal-order"
@@ -35,6 +37,20 @@ class SignalOrder(SimExperiment):
     def signals(self) -> list[tuple[tuple[float, float], tuple[float, float]]]:
         """(μ, σ) of every setting."""
         return [((first, self.second_signal), self.sigma) for first in self.first_signals]
+
+    def predict_limits(self, claim: str, field: str) -> Iterable[float]:
+        """The order flips where both strengths of Theorem 4.1 are equal, σ₁² + μ₁²/s = σ₂² + μ₂²/s; and which signal is
+        the stronger changes where the signals are equal."""
+        if claim != "signal-first":
+            return ()
+        clusters, second, (spread, other) = 2 + int(self.origin), self.second_signal, self.sigma
+        if field == "second_signal":
+            flips = [root(first**2 + clusters * (spread**2 - other**2)) for first in self.first_signals]
+            return (*flips, *self.first_signals)
+        if field in ("sigma.0", "sigma.1"):
+            sign, known = (1, other) if field == "sigma.0" else (-1, spread)
+            return [root(known**2 + sign * (second**2 - first**2) / clusters) for first in self.first_signals]
+        return ()
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(self.signals(), seed)
@@ -85,3 +101,8 @@ class SignalOrder(SimExperiment):
         draw_bulge(first, reduced.bulge, "signal of concept 1, μ₁", self.second_signal)
         first.set_title("Which concept is first")
         return {"signal-order": figure}
+
+
+def root(square: float) -> float:
+    """The square root; NaN of a negative number."""
+    return square**0.5 if square >= 0 else float("nan")

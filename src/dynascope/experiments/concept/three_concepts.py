@@ -103,11 +103,11 @@ class ThreeConcepts(DiffusionExperiment):
         cube.set_title("a  What it paints at the end")
         gains = paths.gains(measured).isel(one).mean("seed")
         leader = str(predicted.strength.isel(one).sel(space="told").idxmax("concept").values)
-        for name in gains.concept.values:
-            own = gains.sel(concept=name)
-            times.plot(own.step, own, ".-", color=COLORS[name], label=name)
+        for width, name in zip((5.0, 3.0, 1.2), gains.concept.values, strict=False):  # equal ones are seen, too
+            own, style = gains.sel(concept=name), {"color": COLORS[name], "linewidth": width, "markersize": 4 + width}
+            times.plot(own.step, own, ".-", label=name, **style)
             if name != leader:
-                plane.plot(gains.sel(concept=leader), own, ".-", color=COLORS[name])
+                plane.plot(gains.sel(concept=leader), own, ".-", **style)
                 theory = predicted.path.isel(one).sel(space="told", concept=name)
                 plane.plot(theory.leader, theory, **(THEORY | {"color": COLORS[name]}))
         times.set(xlabel="step", ylabel="what asking for it changes", ylim=(-0.3, 1.05), title="b  Asked for all three")

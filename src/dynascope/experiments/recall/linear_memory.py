@@ -37,7 +37,8 @@ class LinearMemory(Experiment):
     presets = {"quick": {"steps": 8000}}
     control = {"alpha": 0.6}
     notes = """Only the whole memory is trained; its truncations are measured along the way. The document states neither
-    learning rate nor steps; with rate 1 the loss of the whole memory is level by step 8000. The control has more noise
+    learning rate nor steps; with rate 1 the loss of the whole memory is level by step 8000. It shows quartiles of 20
+    runs, too few to tell which dimension has the narrower band; here there are 200. The control has more noise
     than signal: then the noise direction is the strongest one and the truncation keeps it. Theorem 4.3 is tested by
     gradient descent with a small step from zero, with orthonormal embeddings and two inputs."""
 
@@ -48,7 +49,7 @@ class LinearMemory(Experiment):
     dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (12, 8)
     learning_rate: float = Field(1.0, gt=0)
     steps: Annotated[int, Field(ge=100)] = 10_000
-    seeds: PositiveInt = 20
+    seeds: PositiveInt = 200
     theorem_alpha: float = Field(0.3, gt=0, lt=0.5)
     theorem_rate: float = Field(0.1, gt=0)
     """The learning rate of the descent that stands for the flow of Theorem 4.3."""
@@ -107,7 +108,8 @@ class LinearMemory(Experiment):
         sphere, theorem = measured["sphere"].to_dataset(), measured["theorem"].to_dataset()
         last = sphere.isel(step=-1)
         quartiles = np.log(sphere.cut_loss).quantile([0.25, 0.75], "seed")
-        bands = (quartiles.isel(quantile=1, drop=True) - quartiles.isel(quantile=0, drop=True)).mean("step")
+        bands = quartiles.isel(quantile=1, drop=True) - quartiles.isel(quantile=0, drop=True)
+        bands = bands.sel(step=slice(self.steps // 2, None)).mean("step")
         ends = xr.Dataset({"cut_loss": last.cut_loss, "pure_loss": last.pure_loss, "band": bands})
         late = theorem.where(theorem.time >= EARLY, drop=True)
         flow = predicted.sel(step=late.step)
@@ -141,8 +143,11 @@ class LinearMemory(Experiment):
         if len(self.dims) > 1:
             printed = "the larger dimension d has more stable results"
             statement = f"In {self.dims[0]} dimensions the bands of all ranks together are narrower than in "
-            statement += f"{self.dims[-1]} (ratio of the mean distances of quartiles of the logarithm of the loss)"
-            why = "The mean over all recordings. Over the last half of the steps, asked for first, the ratio is 1.08."
+            statement += (
+                f"{self.dims[-1]} over the last half of the steps (ratio of the mean distances of quartiles of "
+            )
+            statement += "the logarithm of the loss)"
+            why = "The number of runs: of the document's 20, one set in five gives a ratio above 1."
             bands = ends.band.sum("rank")
             ratio = bands.sel(dim=self.dims[0]) / bands.sel(dim=self.dims[-1])
             yield below(

@@ -8,36 +8,22 @@ compiled programs), a pool of processes, or a cluster's executor.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 
 import xarray as xr
 
-from dynascope.lab.errors import BusyError, ClusterLost, DiskError, ExperimentCrash, LabError, StoreError, one_line
-from dynascope.lab.execute import execute
+from dynascope.lab.errors import LabError, StoreError, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.monitor import Progress
-from dynascope.lab.setting import Setting
-from dynascope.lab.store import ReadOnlyError, Store
-from dynascope.lab.stored_run import StoredRun
-from dynascope.lab.sweeps.gathering import Gathering, flat
+from dynascope.lab.store import Store
+from dynascope.lab.sweeps.gathering import Gathering
 from dynascope.lab.sweeps.plan import Plan, plan
+from dynascope.lab.sweeps.points import results_of, run_points
 from dynascope.lab.sweeps.summary import write_summary
-from dynascope.lab.workers.executors import InProcess, is_far
-from dynascope.lab.workers.parcels import Parcel, Place, place_of
-
-MOST_AT_ONCE = 1000
-"""How many runs are handed to the executor before one of them has ended."""
-POLL_SECONDS = 0.2
-"""Between two looks at a run that another process works on."""
-
-Results = tuple[list[dict[str, object]], xr.Dataset]
-"""What a sweep keeps of a run: its claims as plain values, and its reduced numbers."""
+from dynascope.lab.workers.executors import InProcess
 
 
 @dataclass(frozen=True)
@@ -123,23 +109,6 @@ def _about(asked: Plan, gathered: Gathering) -> dict[str, object]:
     }
 
 
-def run_point(setting: Setting, place: Place, force: bool = False) -> Results | Parcel:
-    """Execute a setting without figures and store it, in a worker. If this process does not see the store, the results
-    come with the files of the run, as a `Parcel`."""
-    if place.visible:
-        return _results(execute(setting, Store(place.root), force=force, draw=False))
-    with TemporaryDirectory(prefix="dynascope-") as folder:
-        try:
-            stored = execute(setting, Store(folder), force=force, draw=False)
-        except ExperimentCrash as crash:
-            return Parcel.of_crash(crash, Path(folder), place)
-        return Parcel.of_run(_results(stored), stored, place)
-
-
-def _results(stored: StoredRun) -> Results:
-    return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())
-
-
 class _Work:
     """The runs of a sweep on their way into a dataset."""
 
@@ -153,7 +122,7 @@ class _Work:
         self.asked, self.executor, self.on_progress, self.on_gap = asked, executor, on_progress, on_gap
         self.gathered = Gathering(asked.grid, asked.seeds)
         self.gaps: dict[int, str] = {}
-        self.waiting = deque[int](asked.numbers)
+        self.missing: Sequence[int] = asked.numbers
         self.began, self.done, self.taken = time.monotonic(), 0, 0
 
     def take_stored(self) -> None:
@@ -163,64 +132,27 @@ class _Work:
         missing = set(self.asked.numbers)
         for number, stored in self.asked.stored():
             try:
-                self.gathered.add(number, *_results(stored.verify()))
+                self.gathered.add(number, *results_of(stored.verify()))
             except StoreError:
                 continue
             missing.discard(number)
             self.taken += 1
             self._report()
-        self.waiting = deque(sorted(missing))
+        self.missing = sorted(missing)
         self.began = time.monotonic()
 
     def run_missing(self) -> None:
-        """Carry out the rest, a bounded number at once."""
-        if self.waiting:
-            with place_of(self.asked.store, is_far(self.executor)) as place:
-                self._run_at(place)
-
-    def _run_at(self, place: Place) -> None:
-        ended: SimpleQueue[tuple[int, Future]] = SimpleQueue()
-        pending: dict[int, Future] = {}
-        busy: deque[int] = deque()
-        try:
-            while self.waiting or pending or busy:
-                if self.waiting and len(pending) < MOST_AT_ONCE:
-                    number = self.waiting.popleft()
-                    future = self.executor.submit(run_point, self.asked.setting(number), place, self.asked.force)
-                    future.add_done_callback(lambda future, number=number: ended.put((number, future)))
-                    pending[number] = future
-                    if ended.empty():
-                        continue
-                elif not pending:  # all that is left is being worked on elsewhere
-                    time.sleep(POLL_SECONDS)
-                    self.waiting, busy = busy, deque()
-                    continue
-                number, future = ended.get()
-                del pending[number]
-                if self._take(number, future):
-                    self._report()
-                else:
-                    busy.append(number)
-        except BaseException:
-            for future in pending.values():
-                future.cancel()
-            raise
-
-    def _take(self, number: int, future: Future) -> bool:
-        """Put the outcome of a run in its place; whether there is one, and it is not another process that has it."""
-        error = future.exception()
-        if error is None:
-            self.gathered.add(number, *future.result())
-            return True
-        if isinstance(error, BusyError):
-            return False
-        if isinstance(error, ClusterLost | DiskError | ReadOnlyError) or not isinstance(error, Exception):
-            raise error
-        text = str(error) if isinstance(error, LabError) else one_line(error)
-        self.gaps[number] = f"{self.asked.name(number)}: {text}"
-        if self.on_gap:
-            self.on_gap(self.gaps[number], error)
-        return True
+        """Carry out the rest."""
+        asked = self.asked
+        for number, result in run_points(self.missing, asked.setting, asked.store, self.executor, force=asked.force):
+            if isinstance(result, Exception):
+                text = str(result) if isinstance(result, LabError) else one_line(result)
+                self.gaps[number] = f"{asked.name(number)}: {text}"
+                if self.on_gap:
+                    self.on_gap(self.gaps[number], result)
+            else:
+                self.gathered.add(number, *result)
+            self._report()
 
     def _report(self) -> None:
         self.done += 1
