@@ -26,7 +26,7 @@ PHRASES = {
     "words of our own": r"\b(?:unasked|asked for|under way|lately|what was found)\b",
 }
 ALLOWED = {
-    "a sentence that begins with What": {"lab": 1, "models/torch": 2},
+    "a sentence that begins with What": {"models/torch": 2},
     "a fronted Of": {},
     "where for if": {"geometry": 1},
     "words of our own": {"models/torch": 2},

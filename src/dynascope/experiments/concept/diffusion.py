@@ -93,7 +93,7 @@ class PaintedConcepts(DiffusionExperiment):
     cores."""
 
     coordinates: Literal["pixels", "classifier"] = "pixels"
-    """What the shares of concepts are read off: the pixels, or the probabilities of the classifier."""
+    """The source of the shares of concepts: the pixels, or the probabilities of the classifier."""
 
     @model_validator(mode="after")
     def _classifier_is_trained(self) -> Any:

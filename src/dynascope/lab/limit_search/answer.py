@@ -23,11 +23,11 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search has found."""
+    """The result of a search."""
 
     question: Question
     claim: str
-    """The id of the claim; that of the first one if `main` was asked for."""
+    """The id of the claim; that of the first one if `main` was given."""
     origin: Point
     points: list[Point]
     crossings: list[Crossing]
@@ -39,10 +39,10 @@ class Answer:
         """The answer that the points give.
 
         Args:
-            question: What was asked.
+            question: The question.
             claim: The id of the claim.
             origin: The default setting.
-            points: Every point within the ranges that was looked at, and the default setting if it has a place.
+            points: Every point within the ranges that was run, and the default setting if it has a place.
         """
         seen = sorted((point for point in points if point.outcomes), key=lambda point: point.values)
         found = crossings(seen, question.ranges)

@@ -32,7 +32,7 @@ def draw(answer: Answer) -> Iterator[RenderedFigure]:
     """The figure of an answer.
 
     Args:
-        answer: What was found.
+        answer: The result of the search.
     """
     ranges = answer.question.ranges
     title = answer.lines[0].partition(", ")[2]

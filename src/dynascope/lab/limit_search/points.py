@@ -1,4 +1,4 @@
-"""Points of a search: what the seeds at a point say, as one number that is positive where the claim holds."""
+"""Points of a search: the outcomes of the seeds at a point, as one number that is positive where the claim holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAP, NOT_JUDGED = "gap", "not judged"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run says of the claim."""
+    """The outcome of the claim in one run."""
 
     verdict: str
     """`holds`, `fails` or `erratum`; `gap` if the run did not finish, `not judged` if it does not make the claim."""
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def outcome_of(claims: Sequence[Mapping[str, object]], claim: str) -> Outcome:
-    """What the claims of a run, as plain values, say of one of them.
+    """The outcome of one claim, from the claims of a run as plain values.
 
     Args:
         claims: The claims, the main one first.

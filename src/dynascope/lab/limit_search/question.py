@@ -1,4 +1,4 @@
-"""What is asked of a claim: the ranges, the runs that may be spent, and the setting of every run; checked first."""
+"""The question about a claim: the ranges, the number of runs, and the setting of every run; checked first."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def ask(
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
         effort: How much is spent on it.
-        store: Where runs are kept. Default: `runs`.
+        store: The folder of runs. Default: `runs`.
 
     Raises:
         UsageError: One line on what is wrong.

@@ -92,7 +92,7 @@ def split(text: str) -> tuple[str, str]:
     """A field and its range, from `key=low:high`.
 
     Args:
-        text: What was typed.
+        text: The text as typed.
     """
     key, equals, span = text.partition("=")
     if not equals or not key.strip() or not span.strip():

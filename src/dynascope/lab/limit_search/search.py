@@ -1,14 +1,14 @@
-"""Where to look next: the library `adaptive` divides the ranges into intervals, triangles or simplices, and asks for
-points in those with the largest loss.
+"""The choice of the next points: the library `adaptive` divides the ranges into intervals, triangles or simplices, and
+requests points in those with the largest loss.
 
-The loss is the length of the longest edge, in shares of the ranges. It counts in full where the verdict differs between
-the corners, and for a small part where it does not. There edges are divided until they are short enough to show a limit
-that is wider than they are: up to twice as short where the margin at one corner is much smaller than at another, since
-then the limit may be near.
+The loss is the length of the longest edge, in shares of the ranges. It counts in full if the verdict differs between
+the corners, and for a small part if it does not. In the latter case edges are divided until they are short enough to
+show a limit that is wider than they are: up to twice as short if the margin at one corner is much smaller than at
+another, since then the limit may be near.
 
 Real fields beside a few integers are searched for each of these by a learner of its own, as `adaptive.BalancingLearner`
-would; that one copies a learner for each question. Where there are many integers, a place is rounded to the nearest,
-and a change between neighboring integers is not followed.
+would; that one copies a learner for each question. If there are many integers, a place is rounded to the nearest, and a
+change between neighboring integers is not followed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from dynascope.lab.errors import UsageError
 ELSEWHERE = 0.15
 """The weight of a simplex in which nothing changes."""
 COARSE = 0.15
-"""Where nothing changes, edges are divided until they are shorter than this share of the ranges."""
+"""Edges at which the verdict does not change are divided until they are shorter than this share of the ranges."""
 MOST_LEARNERS = 16
 """The most combinations of integers that have a learner each."""
 Place = tuple[float, ...]
 
 
 class Search:
-    """Points in the unit cube, asked for and told in turns; the same answers give the same points.
+    """Points in the unit cube: places are requested and their margins reported in turns; the same answers give the same
+    points.
 
     Args:
         steps: For each coordinate, the distance of two integers; 0 for real numbers.
@@ -48,7 +49,7 @@ class Search:
         self._learners = {place: _Learner(len(self._free), loss) for place in places}
 
     def ask(self) -> Place | None:
-        """The next place to look at; None if every limit is known to the resolution."""
+        """The next place; None if every limit is known to the resolution."""
         integers, learner = max(self._learners.items(), key=lambda item: item[1].priority)
         if not learner.priority:
             return None
@@ -58,7 +59,7 @@ class Search:
         return tuple(place[number] for number in range(len(place)))
 
     def tell(self, place: Place, value: float) -> None:
-        """Say what was found at a place: positive where the claim holds, negative where it fails, 0 if unknown."""
+        """Report the margin at a place: positive if the claim holds, negative if it fails, 0 if unknown."""
         integers = tuple(round(place[number] / step) for number, step in zip(self._fixed, self._steps, strict=True))
         self._learners[integers].tell(tuple(place[number] for number in self._free), value)
 
@@ -92,7 +93,7 @@ class _Learner:
 
     @property
     def priority(self) -> float:
-        """How much there is to learn, less where answers are waited for; 0 if nothing is left."""
+        """The loss that remains, reduced if answers are pending; 0 if nothing is left."""
         if self._corners - self._waiting:
             return np.inf
         loss = float(self._learner.loss())
@@ -110,7 +111,7 @@ class _Learner:
         return found
 
     def tell(self, place: Place, value: float) -> None:
-        """What was found."""
+        """Report the value at a place."""
         self._waiting.discard(place)
         self._corners.discard(place)
         self._learner.tell(place[0] if self._alone else place, float(np.clip(value, -1e12, 1e12)))

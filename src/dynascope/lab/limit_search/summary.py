@@ -27,8 +27,8 @@ def write_summary(question: Question, answer: Answer, data: xr.Dataset, gaps: Se
     """Write `limits/<digest>/` with `limits.nc`, `points.csv`, `limits.json`, the figure and a manifest.
 
     Args:
-        question: What was asked.
-        answer: What was found.
+        question: The question.
+        answer: The result of the search.
         data: The same as a dataset.
         gaps: A line for each run that did not finish.
 

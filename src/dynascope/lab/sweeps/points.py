@@ -27,7 +27,7 @@ POLL_SECONDS = 0.2
 """Between two looks at a run that another process works on."""
 
 Results = tuple[list[dict[str, object]], xr.Dataset]
-"""What is kept of a run: its claims as plain values, and its reduced numbers."""
+"""The part of a run that is kept: its claims as plain values, and its reduced numbers."""
 
 
 def run_points(
@@ -109,5 +109,5 @@ def run_point(setting: Setting, place: Place, force: bool = False) -> Results | 
 
 
 def results_of(stored: StoredRun) -> Results:
-    """What is kept of a stored run."""
+    """The part of a stored run that is kept."""
     return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())
