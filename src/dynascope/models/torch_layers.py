@@ -1,6 +1,6 @@
 """Layers of PyTorch in JAX, with PyTorch's arguments: embedding, normalization, convolution, pooling, attention.
 
-Arrays are (batch, channels, *space), as in PyTorch. What an option asks for and is not here is an error, not ignored.
+Arrays are (batch, channels, *space), as in PyTorch. An option that is not supported is an error, not ignored.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def avg_pool(
 
 
 def adaptive_avg_pool(input: Float[Array, "b c *space"], output_size: Any) -> Float[Array, "b c *positions"]:
-    """Means over equal blocks: each length must be a multiple of the one asked for."""
+    """Means over equal blocks: each length must be a multiple of the output's."""
     space = input.shape[2:]
     sizes = [size or was for was, size in zip(space, _each(output_size, len(space)), strict=True)]
     if any(was % size for was, size in zip(space, sizes, strict=True)):
@@ -177,7 +177,7 @@ def multi_head_attention_forward(
     is_causal: bool = False,
     **others: Any,
 ) -> tuple[Float[Array, "l b e"], Any]:
-    """`nn.MultiheadAttention` with one width for queries, keys and values; also the weights, if asked for.
+    """`nn.MultiheadAttention` with one width for queries, keys and values; also the weights, on request.
 
     Its masks of booleans say what is hidden, unlike those of `scaled_dot_product_attention`.
     """
