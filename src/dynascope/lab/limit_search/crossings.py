@@ -20,7 +20,7 @@ class Crossing:
     holds: Point
     fails: Point
     place: tuple[float, ...]
-    """The estimate: where a straight line through the margins is zero, else the middle."""
+    """The estimate: the zero of a straight line through the margins, else the middle."""
     uncertainty: float
     """How far the limit may be from the estimate, as a share of the ranges: to the farther of the two points, or if
     seeds disagree there, to the nearest point of its verdict at which they do not."""

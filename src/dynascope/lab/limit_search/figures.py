@@ -112,7 +112,7 @@ def _plane(axes: Axes, answer: Answer, pair: tuple[int, int]) -> None:
 
 
 def _region(axes: Axes, answer: Answer) -> None:
-    """Where the claim holds, by straight lines through the margins between neighboring points."""
+    """The region in which the claim holds, by straight lines through the margins between neighboring points."""
     ranges = answer.question.ranges
     counts = [round(1 / span.step) + 1 if span.step else PIXELS for span in ranges]
     middles = [

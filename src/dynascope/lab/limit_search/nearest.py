@@ -15,7 +15,7 @@ from dynascope.lab.limit_search.ranges import Range
 
 @dataclass(frozen=True)
 class SmallestChange:
-    """Where the verdict changes nearest to the default setting."""
+    """The change of verdict that is nearest to the default setting."""
 
     place: tuple[float, ...]
     distance: float
@@ -50,7 +50,7 @@ def smallest_change(
 def _candidates(
     others: Sequence[Point], found: Sequence[Crossing], ranges: Sequence[Range]
 ) -> Iterator[tuple[tuple[float, ...], float]]:
-    """Limits between points; where only integers lie between them, and elsewhere, the points themselves."""
+    """Limits between points; if only integers lie between them, and elsewhere, the points themselves."""
     yield from ((point.place, 0.0) for point in others)
     whole = [number for number, span in enumerate(ranges) if span.whole]
     for each in found:

@@ -1,4 +1,4 @@
-"""Points of a search: the outcomes of the seeds at a point, as one number that is positive where the claim holds."""
+"""Points of a search: the outcomes of the seeds at a point, as one number that is positive if the claim holds."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Point:
 
     @property
     def value(self) -> float:
-        """The margin where it agrees with the verdict of most seeds, else 1 or -1; 0 if none was judged."""
+        """The margin if it agrees with the verdict of most seeds, else 1 or -1; 0 if none was judged."""
         if self.holds is None:
             return 0.0
         sign = 1.0 if self.holds else -1.0

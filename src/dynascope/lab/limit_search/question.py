@@ -31,7 +31,7 @@ class Effort:
     runs: int = 300
     """The most runs."""
     seeds: int = 3
-    """The most seeds at a point. Two are run first, and the others where these disagree."""
+    """The most seeds at a point. Two are run first, and the others if these disagree."""
     resolution: float = 0.01
     """How near the limit is to be known, as a share of each range; it is looked for no closer."""
     round: int = 4
@@ -47,7 +47,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Question:
-    """Where in these ranges does a claim stop being true? `ask` makes and checks one."""
+    """The question where in some ranges a claim stops being true. `ask` makes and checks one."""
 
     kind: type[Experiment]
     claim: str

@@ -1,4 +1,4 @@
-"""Where theory has the limits of a claim, if the experiment says so: points over one field, lines over two."""
+"""The limits of a claim in theory, if the experiment gives them: points over one field, lines over two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a claim stop being true? Points are placed where its verdict changes, and run as those of a sweep are.
+"""The search for the limits of a claim. Points are placed where its verdict changes, and run as those of a sweep are.
 
 Each point and seed is a stored run. Points are chosen in rounds, from the verdicts and margins of all rounds before:
 the same question places the same points, whichever executor carries them out. So one that was cut short continues with
@@ -31,7 +31,7 @@ from dynascope.lab.sweeps.points import results_of, run_points
 from dynascope.lab.workers.executors import InProcess
 
 FIRST_SEEDS = 2
-"""The seeds of every point; the others are run where these disagree."""
+"""The seeds of every point; the others are run if these disagree."""
 MOST_REPEATS = 50
 """How often a round may be sent to places that are known already, as happens with integers."""
 Job = tuple[Values, int]
@@ -78,10 +78,10 @@ def limits(
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
         points: The most runs, all seeds counted.
-        seeds: The most seeds at a point. Two are run at each, the others where these disagree.
+        seeds: The most seeds at a point. Two are run at each, the others if these disagree.
         resolution: How near a limit is to be known, as a share of each range. The search ends when all of them are.
         at_once: The number of points that are chosen, and run side by side, at a time.
-        store: Where runs are kept. Default: `runs`.
+        store: The folder of runs. Default: `runs`.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         on_progress: Called after each run.
 
@@ -168,7 +168,7 @@ class _Work:
         return asked, fresh
 
     def _evaluate(self, points: Sequence[Point]) -> None:
-        """Run the first seeds of each point, and the others where these disagree, while runs are left."""
+        """Run the first seeds of each point, and the others if these disagree, while runs are left."""
         effort = self.question.effort
         first = min(FIRST_SEEDS, effort.seeds)
         self._run([(point, seed) for point in points for seed in range(first)])
