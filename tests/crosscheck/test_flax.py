@@ -7,6 +7,8 @@ import optax
 import pytest
 
 import dynascope as ds
+from dynascope.geometry.layerwise_kernel import layers_of
+from dynascope.geometry.tangent_kernel import flat_outputs
 
 nn = pytest.importorskip("flax.linen", reason="flax is not installed")
 nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
@@ -72,6 +74,29 @@ def test_a_linen_model_is_trained_and_probed():
     trained = ds.descend(params, loss, optax.sgd(0.1, momentum=0.9), data=(X, Y), steps=50, record=1, probes=PROBES)
     kernel = ds.geometry.tangent_kernel(params, X, apply=net.apply)
     check(trained, params, loss, kernel, net.apply)
+
+
+class Convolutional(nn.Module):
+    """Strides, pooling and group normalization."""
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.Conv(4, (3, 3))(x[None]))
+        x = nn.max_pool(nn.GroupNorm(2)(x), (2, 2), (2, 2))
+        x = nn.relu(nn.Conv(6, (3, 3), strides=2, padding="VALID")(x))
+        return nn.Dense(3)(x.ravel())
+
+
+def test_the_kernel_of_a_convolutional_network_is_made_by_layers():
+    net, x = Convolutional(), jax.random.normal(jax.random.key(1), (5, 10, 10, 2))
+    params = net.init(jax.random.key(0), x[0])
+    layers = layers_of(*flat_outputs(params, net.apply), x)
+    assert all(leaf.ndim == 1 for leaf in layers.plain())
+    start, unflatten = jax.flatten_util.ravel_pytree(params)
+    jacobian = jax.jacrev(lambda flat: jax.vmap(lambda x: net.apply(unflatten(flat), x))(x).ravel())(start)
+    exact = jacobian @ jacobian.T
+    found = ds.geometry.tangent_kernel(params, x, apply=net.apply)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * float(jnp.max(exact)))
 
 
 def test_an_nnx_model_is_trained_and_probed():
