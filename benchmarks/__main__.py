@@ -5,6 +5,7 @@ import sys
 
 ON_ONE_THREAD = (
     "bifurcation",
+    "checkpoints",
     "cold_start",
     "convnet_step",
     "graph_classes",

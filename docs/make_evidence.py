@@ -15,6 +15,7 @@ What a store lacks stays as it is. The marks on the pages, each closed by `<!-- 
                                                      entry, ...), or `smallest`, `median`, `largest`, `range` of
                                                      the numbers in it
     <!-- number: concept.diffusion@gpu flip -->      of the run with this preset, or full
+    <!-- claims: edge.product flattest, balance -->  these claims as `dynascope run` prints them
     <!-- cost: concept.diffusion@gpu -->             how long a run took, and on which device
     <!-- references: edge -->   the documents, with links
     <!-- audit -->              the claims that do not hold at every seed
@@ -22,6 +23,7 @@ What a store lacks stays as it is. The marks on the pages, each closed by `<!-- 
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import statistics
@@ -29,19 +31,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 import kept_evidence
 import make_gallery
 from dynascope.lab import formatting, registry
+from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
+from dynascope.lab.terminal import claims_table
 
 HERE = Path(__file__).resolve().parent
 EVIDENCE = HERE / "evidence.json"
 MARKED = re.compile(
-    r"<!-- (results|failures|errata|number|cost|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
+    r"<!-- (results|failures|errata|number|claims|cost|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
 )
 KINDS = {"error": "false as meant", "gap": "step of a proof", "misprint": "misprint", "program": "published program"}
 NOTHING = "Nothing, at the sizes above."
@@ -59,6 +65,8 @@ experiment's claims do not fail. *Seeds* says at how many seeds of the [audit](c
 claim holds in quick. † The code that measures has changed since; ‡ so have the claims: these are the verdicts of that
 day. The runs are in [evidence](../evidence/README.md).
 """
+TERMINAL = 100
+"""The columns of a terminal on a page."""
 Evidence = dict[str, Any]
 
 
@@ -113,7 +121,7 @@ def written(text: str, evidence: Evidence) -> str:
 
     def write(found: re.Match[str]) -> str:
         kind, argument = found[1], found[2] or ""
-        bodies = (results, failures, errata, number, cost, references, audit)
+        bodies = (results, failures, errata, number, claims, cost, references, audit)
         body = next(body for body in bodies if body.__name__ == kind)
         content = body(evidence, argument)
         space = "" if kind in ("number", "cost") else "\n"
@@ -205,6 +213,17 @@ def number(evidence: Evidence, argument: str) -> str:
             values = found.values() if isinstance(found, dict) else found
             found = OF_NUMBERS[key]([value for value in values if isinstance(value, int | float)])
     return formatting.text(found)
+
+
+def claims(evidence: Evidence, argument: str) -> str:
+    """Some claims of an experiment, as the command prints them."""
+    name, _, wanted = argument.partition(" ")
+    id, _, size = name.partition("@")
+    found = {claim["id"]: Claim.model_validate(claim) for claim in _claims(evidence, id, size or "quick")}
+    printed = Console(file=io.StringIO(), width=TERMINAL, color_system=None)
+    printed.print(claims_table([found[each] for each in wanted.split(", ")]))
+    lines = (line.rstrip() for line in printed.file.getvalue().splitlines())  # pyright: ignore[reportAttributeAccessIssue]
+    return "\n".join(["```text", *lines, "```"])
 
 
 def cost(evidence: Evidence, name: str) -> str:

@@ -26,9 +26,9 @@ FENCES = {"lVert": "‖", "rVert": "‖", "lvert": "|", "rvert": "|", "langle": 
 LARGE = {"sum": "∑", "prod": "∏"}
 NAMES = ("log", "ln", "exp", "sinh", "cosh", "tanh", "max", "min", "tr", "sign")
 ACCENTS = {"hat": "^", "bar": "¯", "tilde": "~", "dot": "˙"}
-SPACES = {",": "0.17em", ";": "0.28em", "quad": "1em"}
-ALPHABETS = {"R": "ℝ", "E": "𝔼", "N": "ℕ"}
-TOKEN = re.compile(r"\\(?:text|mathrm|mathbb|begin|end)\{[^{}]*\}|\\(?:[A-Za-z]+|.)|\d+(?:[.,]\d+)*|\S")
+SPACES = {",": "0.17em", ";": "0.28em", "quad": "1em", "qquad": "2em"}
+ALPHABETS = {"mathbb": {"R": "ℝ", "E": "𝔼", "N": "ℕ"}, "mathcal": {"L": "ℒ", "M": "ℳ", "N": "𝒩", "O": "𝒪"}}
+TOKEN = re.compile(r"\\(?:text|mathrm|mathbb|mathcal|begin|end)\{[^{}]*\}|\\(?:[A-Za-z]+|.)|\d+(?:[.,]\d+)*|\S")
 """A command, with the words in braces after it if they are not a formula; a number; any other character."""
 NEW_LINE = "\\\\"
 PRIMES = {1: "′", 2: "″", 3: "‴", 4: "⁗"}
@@ -181,8 +181,8 @@ class _Parser:
         word, _, letters = name.removesuffix("}").partition("{")
         if word in ("mathrm", "text"):
             return f"<mtext>{escape(letters)}</mtext>"
-        if word == "mathbb" and letters in ALPHABETS:
-            return f"<mi>{ALPHABETS[letters]}</mi>"
+        if letters in ALPHABETS.get(word, ()):
+            return f"<mi>{ALPHABETS[word][letters]}</mi>"
         return self.fail(f"\\{name} is not known")
 
     def fenced(self) -> str:

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Curvature along training
 #
-# How sharp is the loss where gradient descent is, and does the step size fit? This tutorial follows the largest
-# eigenvalue of the Hessian through a training run, then looks at the whole spectrum at its end.
+# How sharp is the loss along the path of gradient descent, and is the step size small enough? This tutorial follows
+# the largest eigenvalue of the Hessian through a training run, then computes the whole spectrum at its end.
 
 # %%
 import jax
@@ -27,7 +27,7 @@ def loss(net):
 # ## Sharpness at every step
 #
 # The probe starts each search from the vectors of the last one, and takes as many Hessian-vector products as its
-# residual asks for: about three a step.
+# residual requires: about three per step.
 
 # %%
 trace = ds.descend(
@@ -49,12 +49,12 @@ right.plot(trace.step, trace.sharpness)
 right.axhline(2 / rate, **THEORY)
 right.set(xlabel="step", ylabel="sharpness")
 # %% [markdown]
-# The sharpness rises to 2 divided by the learning rate (dashed) and stays about there. The loss oscillates from
+# The sharpness rises to 2 divided by the learning rate (dashed) and stays near it. The loss oscillates from
 # step to step, and still falls over longer times: this is the [edge of stability](../edge.md).
 #
 # ## Eigenpairs at one point
 #
-# The functions of `ds.geometry` look at one point. Every estimate comes with its residual and its error.
+# The functions of `ds.geometry` measure at one point. Every estimate comes with its residual and its error.
 
 # %%
 found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-6)
@@ -79,5 +79,5 @@ trace_of_hessian, error_of_trace = spectrum.moment(1)
 print(f"trace of the Hessian: {float(trace_of_hessian):.2f} ± {float(error_of_trace):.2f}")
 
 # %% [markdown]
-# What these cost and how they are checked is on the page on [curvature](../curvature-probes.md). The time average
-# of the oscillation is a [central flow](../central-flow.md).
+# The page on [curvature](../curvature-probes.md) has the cost and the tests of these functions. The time average of
+# the oscillation is a [central flow](../central-flow.md).

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A first run
 #
-# An experiment asks one question about how networks learn. This tutorial runs one, reads what it says, runs its
-# control, and opens the numbers behind it.
+# An experiment asks one question about how networks learn. This tutorial runs one, reads its claims, runs its
+# control, and opens the numbers behind them.
 #
 # What does the experiment ask, and what can be varied?
 
@@ -12,19 +12,19 @@
 # %% [markdown]
 # ## Run it
 #
-# `--preset quick` is a smaller setting in which the same thing happens. The run is measured, predicted by theory,
-# judged and drawn, and everything is stored in the folder `runs`.
+# `--preset quick` is a smaller setting with the same phenomenon. The command measures, computes the prediction, judges
+# and plots, and stores everything in the folder `runs`.
 
 # %%
 # !dynascope run concept.signal-order --preset quick
 
 # %% [markdown]
-# Each line is a **claim**: a sentence that the measurement could have refuted, with the number measured and what
-# was expected.
+# Each line is a **claim**: a sentence that the measurement could have refuted, with the number measured and the number
+# expected.
 #
 # ## Could it have failed?
 #
-# Every experiment has a **control**, a setting in which the phenomenon is absent. There, the first claim must fail.
+# Every experiment has a **control**, a setting without the phenomenon, in which the first claim must fail.
 
 # %%
 # !dynascope run concept.signal-order --preset quick --control
@@ -46,9 +46,9 @@ measured, predicted = run.measured(), run.predicted()
 measured
 
 # %% [markdown]
-# The network learns f(x) = x on two clusters, one on each axis, and is tested at their sum: a combination that it
-# has never seen. The path of its output in the plane of the two concepts shows which one it learns first. Dashed is
-# theory, computed from the initial weights alone.
+# The network learns f(x) = x on two clusters, one on each axis. The test point is their sum: a combination that the
+# network has never seen. The path of its output in the plane of the two concepts shows which one it learns first. The
+# dashed line is theory, computed from the initial weights alone.
 
 # %%
 figure, axes = pyplot.subplots(figsize=(5, 4))
@@ -71,5 +71,5 @@ axes.legend()
 # dynascope report --open                                             # all stored runs as a site
 # ```
 #
-# The words are on [the first page](../index.md#words), what a run leaves behind is in
-# [claims and store](../claims-and-store.md).
+# [The first page](../index.md#words) explains the words, [claims and store](../claims-and-store.md) the files of a
+# run, and [for a skeptical referee](../referee.md) the verdicts.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # On a GPU and a cluster
 #
-# The same code runs on a laptop, on the GPUs of one machine, and on a cluster. This page was built on the devices
-# that it prints; run it on yours to see others.
+# The same code runs on a laptop, on the GPUs of one machine, and on a cluster. The outputs below show the devices of
+# one machine; run the notebook to see yours.
 #
 # ## Which devices are there?
 
@@ -21,8 +21,8 @@ print(jax.default_backend(), jax.device_count())
 #
 # ## Ensembles fill a device
 #
-# One run of a small network does not fill a GPU, a thousand of them do. The members of an ensemble run side by
-# side, as many as fit into memory, and on all devices of the machine.
+# One run of a small network does not fill a GPU; a thousand runs do. The members of an ensemble run side by side, as
+# many as fit into memory, and on all devices of the machine.
 
 
 # %%
@@ -38,7 +38,7 @@ print(many.trace.loss.isel(step=-1).median("seed").to_series())
 # %% [markdown]
 # ## Several devices, tried on a CPU
 #
-# A CPU can stand in for several devices, to try out what will run on eight GPUs.
+# A CPU can act as several devices, so you can test code for eight GPUs.
 
 # %% devices.py
 import jax
@@ -62,18 +62,17 @@ print("devices:", many.statistics["devices"])
 # %% [markdown]
 # ## Many runs: processes, then a queue
 #
-# A sweep carries out an experiment over a grid. `--jobs 2` uses two processes, or two GPUs where there are two.
-# Every run is stored as soon as it is finished, and the same command goes on where it was.
+# A sweep runs an experiment over a grid. `--jobs 2` uses two processes, and two GPUs if the machine has them. Every
+# run is stored as soon as it is finished, and the same command resumes an interrupted sweep.
 #
-# On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs, here the first of
-# two:
+# On a cluster, a job array needs only a shared folder. Each job takes its part of the runs, here the first of two:
 
 # %%
 # !dynascope sweep graphs.your-own --grid depth=2,4 --part 1/2
 
 # %% [markdown]
-# The same command without `--part` carries out what is not stored yet, and writes the summary. After the last job of
-# an array that is only the summary.
+# The same command without `--part` does the runs that are not stored yet, and writes the summary. After the last job
+# of an array only the summary remains.
 
 # %%
 # !dynascope sweep graphs.your-own --grid depth=2,4
@@ -89,10 +88,10 @@ print("devices:", many.statistics["devices"])
 # dynascope sweep concept.signal-order --preset quick --grid dim=4,16,64 --seeds 9 --yes --part $SLURM_ARRAY_TASK_ID/100
 # ```
 #
-# With [dask](https://distributed.dask.org) the command starts the jobs by itself, and replaces those that are lost:
+# With [dask](https://distributed.dask.org) the command starts the jobs itself, and replaces lost ones:
 #
 # ```sh
 # dynascope sweep concept.signal-order --preset quick --grid dim=4,16,64 --executor dask:cluster.toml
 # ```
 #
-# What the file holds, and what happens when workers die, is on the page on [clusters](../clusters.md).
+# The page on [clusters](../clusters.md) describes this file, and what happens when workers die.

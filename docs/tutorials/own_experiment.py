@@ -1,12 +1,12 @@
 # %% [markdown]
 # # An experiment of your own
 #
-# An experiment is one file with one class. Its fields are what can be varied, its methods are five steps: measure,
-# predict, reduce, judge, draw. The lab stores each step, so that editing a figure never measures again.
+# An experiment is one file with one class. You can vary its fields; its methods are five steps: measure, predict,
+# reduce, judge, draw. The lab stores each step, so a change of a figure never repeats the measurement.
 #
-# The question here: gradient descent with noisy gradients never quite arrives. How far from the minimum does it
-# stay? On a parabola with curvature λ and noise of variance s² theory is exact: the variance of the weight is η s²
-# / (λ (2 − ηλ)).
+# The question here: gradient descent with noisy gradients does not reach the minimum. How far away does it stay? On a
+# parabola with curvature $\lambda$ and noise of variance $s^2$ theory is exact: the variance of the weight is
+# $\eta s^2 / (\lambda (2 - \eta\lambda))$.
 #
 # ## The file
 
@@ -75,8 +75,8 @@ class NoiseFloor(Experiment):
 
 
 # %% [markdown]
-# `predict` returns the same names as `measure`, so that the two can be laid over each other. `reduce` has the few
-# numbers that matter, `judge` turns them into claims by a [criterion](../claims-and-store.md#claims).
+# `predict` returns the same names as `measure`, so the two can be compared. `reduce` returns the few numbers that
+# matter, and `judge` makes claims of them with a [criterion](../claims-and-store.md#claims).
 #
 # ## Run it
 
@@ -86,7 +86,8 @@ class NoiseFloor(Experiment):
 # %% [markdown]
 # ## Its control
 #
-# Without noise there is no floor. The main claim must fail there; an experiment whose control holds would say nothing.
+# Without noise there is no floor, so the main claim must fail. If it held in the control, the experiment would show
+# nothing.
 
 # %%
 # !dynascope run noise_floor.py --preset quick --control
@@ -111,7 +112,7 @@ axes.axis("off")
 # %% [markdown]
 # ## Next
 #
-# - Does it hold at seeds that nobody has looked at? `dynascope audit` says in how many of them each claim holds.
-# - Over a grid: [sweeps](../sweeps.md).
-# - Found by its id instead of its file, or shipped with a package: [your own
+# - Does it hold at seeds that nobody has seen? `dynascope audit` counts the seeds at which each claim holds.
+# - Vary it over a grid: [sweeps](../sweeps.md).
+# - Give it an id instead of a file, or ship it with a package: [your own
 #   experiment](../your-own-experiment.md#found-by-its-id).

@@ -1,9 +1,8 @@
 # %% [markdown]
 # # A phase diagram in one call
 #
-# Two thousand training runs over a grid of settings are one call of `ds.ensemble`. This tutorial maps out what
-# gradient descent does as its learning rate grows: it converges, it is catapulted to a flatter place, or it
-# diverges.
+# One call of `ds.ensemble` does two thousand training runs over a grid of settings. This tutorial maps the behavior of
+# gradient descent as its learning rate grows: it converges, it catapults to a flatter place, or it diverges.
 
 # %%
 import jax
@@ -18,11 +17,11 @@ from dynascope.figures import THEORY
 # %% [markdown]
 # ## One member
 #
-# A two-layer linear network f = u·v/√m learns the number 0 from one example, with loss f²/2. Its tangent kernel is
-# λ = (|u|² + |v|²)/m.
+# A two-layer linear network $f = u \cdot v/\sqrt{m}$ learns the number 0 from one example, with loss $f^2/2$. Its
+# tangent kernel is $\lambda = (|u|^2 + |v|^2)/m$.
 #
-# A member returns one run. Its fields set shapes; the arguments of its call are numbers,
-# and they become the dimensions of the result.
+# A member returns one run. Its fields set shapes; the arguments of its call are numbers, and they become the dimensions
+# of the result.
 
 
 # %%
@@ -59,9 +58,9 @@ print(dict(many.trace.loss.sizes), "diverged:", int((many.trace.diverged_at >= 0
 # %% [markdown]
 # ## Where does it end?
 #
-# The kernel at the end over the kernel at the start: 1 where training is lazy, below 1 after a catapult, nothing
-# where it diverged. For wide networks theory says that catapults happen for 2 < ηλ < 4, where λ = 2 × scale² at the
-# start (dashed).
+# The map shows the final kernel over the initial kernel: 1 for lazy training, below 1 after a catapult, blank after a
+# divergence. For wide networks theory predicts catapults for $2 < \eta\lambda < 4$, with $\lambda = 2 \times$ scale²
+# at the start (dashed).
 
 # %%
 ratio = many.trace.kernel.isel(step=-1) / many.trace.kernel.isel(step=0)
@@ -78,12 +77,12 @@ axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xli
 # %% [markdown]
 # ## One member of it
 #
-# Every member keeps its trained model, and can go on.
+# Every member keeps its trained model, and can continue.
 
 # %%
 one = many.member(scale=1.0, learning_rate=over["learning_rate"][20], seed=0)
 print(f"kernel at the end: {float(kernel(one.model)):.2f}; loss: {float(one.trace.loss[-1]):.1e}")
 
 # %% [markdown]
-# On a GPU nothing changes in the code. How members are batched, and what happens on several devices, is on the page on
-# [ensembles](../ensembles.md). The science is in [catapults](../catapult.md).
+# On a GPU the code stays the same. The page on [ensembles](../ensembles.md) describes the batches of members and
+# several devices, [catapults](../catapult.md) the science.

@@ -2,7 +2,7 @@
 # # Your own model
 #
 # Any pytree of arrays can be the model: a dictionary of weights, an Equinox module, Flax parameters. Any arrays can
-# be the data. This tutorial trains a network that is written by hand, with measurements inside the loop.
+# be the data. This tutorial trains a hand-written network, with measurements inside the loop.
 
 # %%
 import jax
@@ -40,8 +40,8 @@ task = ds.tasks.Supervised("mse", apply=apply)
 # %% [markdown]
 # ## Measure while it learns
 #
-# A probe is any function of the model. Those of `ds.probes` know about data and curvature, and report the error of
-# what they estimate. Each has a cadence of its own, and all of them run inside the compiled loop.
+# A probe is any function of the model. The probes in `ds.probes` measure loss and curvature, and report the errors of
+# their estimates. Each can have its own cadence, and all of them run inside the compiled loop.
 
 # %%
 trained = ds.descend(
@@ -74,9 +74,9 @@ left.legend()
 right.plot(trained.trace.sharpness_step, trained.trace.sharpness)
 right.set(xlabel="step", ylabel="sharpness")
 # %% [markdown]
-# ## Go on from where it ended
+# ## Continue the training
 #
-# The trajectory holds the trained model, of the type that was given, and everything that is needed to go on: here
+# The trajectory holds the trained model, of the type that you passed, and everything that it needs to continue: here
 # Adam's moments and the order of the data.
 
 # %%
@@ -94,5 +94,5 @@ below = ds.curves.first_crossing(longer.trace.test_loss, 0.1, longer.trace.step,
 print(f"the test loss falls below 0.1 at step {float(below.time):.0f}")
 
 # %% [markdown]
-# Equinox, Flax and PyTorch models are shown on the page on [trajectories](../trajectory.md), more measurements on
-# the one on [probes](../probes.md).
+# The page on [trajectories](../trajectory.md) shows Equinox, Flax and PyTorch models, and the page on
+# [probes](../probes.md) more measurements.

@@ -69,6 +69,7 @@ FUNCTIONS = {
     "attention": lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.mask[1:, :3] > 0, scale=0.3),
     "normalized": lambda m, x: F.rms_norm(x, (4,)) + F.group_norm(x, 3, m.constant[:3]) + F.layer_norm(x, (4,)),
     "convolution": lambda m, x: F.conv1d(x, torch.ones(6, 1, 3), padding="same", groups=3),
+    "equal numbers": lambda m, x: F.max_pool1d(0 * x + m.weight / m.weight.detach(), 3, 1, 1, 1),
     "pools": lambda m, x: F.avg_pool1d(x, 3, 1, 1, count_include_pad=False) + F.max_pool1d(x, 3, 1, 1),
 }
 SHAPES = {"grouped": (4, 8, 9), "transposed": (3, 5, 4), "pooled": (2, 9, 6), "volume": (1, 5, 5, 5), "encoder": (5, 8)}

@@ -58,6 +58,12 @@ def test_a_mark_may_ask_for_a_statistic_of_what_was_measured(key: str, text: str
     assert make_evidence.number(evidence, f"a.b c: of: each: {key}") == text
 
 
+def test_claims_stand_as_the_command_prints_them():
+    found = {**of_two_sizes()["claims"]["edge.b"][0], "source": "", "seeds": 1}
+    lines = make_evidence.claims({"claims": {"edge.b": [found]}}, "edge.b c").splitlines()
+    assert [*map(str.split, lines)] == [["```text"], ["✓", "holds", "It", "rises", "2", ">", "1"], ["```"]]
+
+
 def test_a_cost_names_the_device():
     evidence = {"runs": {"a.b@full": {"device": "gpu (NVIDIA H200)", "seconds": 240.0}}}
     assert make_evidence.cost(evidence, "a.b@full") == "4 min on one H200"

@@ -1,4 +1,4 @@
-"""The tangent kernel by its three ways against the contraction of the whole Jacobian; and what is read off it."""
+"""The tangent kernel by layers and by products against the whole Jacobian, contracted; and what is read off it."""
 
 from types import SimpleNamespace
 
@@ -11,22 +11,78 @@ import pytest
 
 import dynascope as ds
 from dynascope.geometry import kernel_spectrum, layerwise_kernel
-from dynascope.models import MLP, ConvNet, WideResNet, linearize, myrtle5
+from dynascope.geometry.tangent_kernel import flat_outputs
+from dynascope.models import GPT, MLP, ConvNet, WideResNet, linearize, myrtle5
 
 KEY = jax.random.key(0)
 SHAPE = (8, 8, 2)
+
+
+class Attentive(eqx.Module):
+    """A transformer of Equinox's parts: the embedding is also the readout, and two blocks share the attention."""
+
+    embedding: eqx.nn.Embedding
+    places: jax.Array
+    attention: eqx.nn.MultiheadAttention
+    norm: eqx.nn.LayerNorm
+    network: eqx.nn.MLP
+
+    def __init__(self):
+        self.embedding = eqx.nn.Embedding(7, 8, key=KEY)
+        self.places = jax.random.normal(jax.random.key(1), (5, 8))
+        self.attention = eqx.nn.MultiheadAttention(2, 8, use_query_bias=True, key=jax.random.key(2))
+        self.norm = eqx.nn.LayerNorm(8)
+        self.network = eqx.nn.MLP(8, 8, 12, 1, activation=jax.nn.gelu, key=jax.random.key(3))
+
+    def __call__(self, tokens):
+        h = jax.vmap(self.embedding)(tokens) + self.places
+        for _ in range(2):
+            normed = jax.vmap(self.norm)(h)
+            h = h + self.attention(normed, normed, normed)
+            h = h + jax.vmap(self.network)(jax.vmap(self.norm)(h))
+        return h[-1] @ self.embedding.weight.T
+
+
+class Convolutional(eqx.Module):
+    """Convolutions in PyTorch's layout: with strides, a dilated kernel, a transposed one and one for each channel."""
+
+    parts: eqx.nn.Sequential
+
+    def __init__(self):
+        keys = jax.random.split(KEY, 4)
+        self.parts = eqx.nn.Sequential(
+            [
+                eqx.nn.Conv2d(2, 4, 3, stride=2, padding=1, dilation=2, key=keys[0]),
+                eqx.nn.Lambda(jax.nn.gelu),
+                eqx.nn.Conv2d(4, 4, 3, padding="SAME", groups=4, key=keys[1]),
+                eqx.nn.ConvTranspose2d(4, 3, 3, stride=2, use_bias=False, key=keys[2]),
+                eqx.nn.Lambda(jnp.ravel),
+                eqx.nn.Linear(147, 2, key=keys[3]),
+            ]
+        )
+
+    def __call__(self, x):
+        return self.parts(jnp.transpose(x, (2, 0, 1)))
+
+
 MODELS = {
     "fcn": lambda: MLP(128, 3, key=KEY, width=20, out=3, activation="relu", parameterization="ntk"),
     "fcn, biases": lambda: MLP(128, 3, key=KEY, width=20, out=3, activation="tanh", bias=True),
     "fcn, ntk biases": lambda: MLP(128, 2, key=KEY, width=20, out=1, bias=True, parameterization="ntk"),
+    "fcn of equinox": lambda: eqx.nn.MLP(128, 3, 20, 2, key=KEY),
     "cnn": lambda: ConvNet(SHAPE, (6, 6), key=KEY, out=2),
     "cnn, biases": lambda: ConvNet(SHAPE, (6,), key=KEY, out=2, parameterization="standard", bias=True),
+    "cnn of equinox": Convolutional,
     "myrtle": lambda: myrtle5(SHAPE, (4, 6, 8, 8), key=KEY, bias=True),
     "residual": lambda: WideResNet(SHAPE, 10, 2, key=KEY, stem=4),
+    "tokens, equinox": Attentive,
+    "tokens, gpt": lambda: GPT(7, 5, key=KEY, dim=8, depth=1, heads=2, hidden=12, scale=20.0),
 }
 
 
 def images(name, n=4):
+    if name.startswith("tokens"):
+        return jax.random.randint(jax.random.key(1), (n, 5), 0, 7)
     x = jax.random.normal(jax.random.key(1), (n, *SHAPE))
     return x.reshape(n, -1) if name.startswith("fcn") else x
 
@@ -38,8 +94,9 @@ def call(model, x):
 @eqx.filter_jit
 def jacobian(model, x, apply):
     """Of all outputs in all parameters, a matrix for each leaf."""
+    weights, rest = eqx.partition(model, eqx.is_inexact_array)
     outputs = jax.vmap(lambda x: apply(model, x))(x)
-    found = jax.jacrev(lambda model: jax.vmap(lambda x: apply(model, x))(x))(model)
+    found = jax.jacrev(lambda weights: jax.vmap(lambda x: apply(eqx.combine(weights, rest), x))(x))(weights)
     return [leaf.reshape(outputs.size, -1) for leaf in jax.tree.leaves(found)]
 
 
@@ -48,9 +105,15 @@ def contracted(model, x, apply=call):
     return sum(part @ part.T for part in (np.asarray(leaf, np.float64) for leaf in jacobian(model, x, apply)))
 
 
+def layers_of(model, x, apply=None):
+    return layerwise_kernel.layers_of(*flat_outputs(model, apply), x)
+
+
+FLOATS = ("fcn", "cnn", "fcn of equinox", "tokens, equinox")
+
+
 @pytest.mark.parametrize(
-    ("name", "x64", "agreement"),
-    [(name, True, 1e-12) for name in MODELS] + [("fcn", False, 1e-5), ("cnn", False, 1e-5)],
+    ("name", "x64", "agreement"), [(name, True, 1e-12) for name in MODELS] + [(name, False, 1e-5) for name in FLOATS]
 )
 def test_layer_by_layer_it_is_the_jacobian_contracted(name, x64, agreement):
     with jax.enable_x64(x64):
@@ -60,15 +123,116 @@ def test_layer_by_layer_it_is_the_jacobian_contracted(name, x64, agreement):
         np.testing.assert_allclose(found, exact, rtol=0, atol=agreement * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("name", ["fcn, biases", "cnn, biases"])
+@pytest.mark.parametrize("name", MODELS)
+def test_all_matrices_are_followed_to_affine_maps(name):
+    """All but positions, which are added, and kernels of convolutions with one channel each."""
+    plain = [leaf.shape for leaf in layers_of(MODELS[name](), images(name)).plain()]
+    matrices = [shape for shape in plain if sum(side > 1 for side in shape) > 1]
+    assert matrices == {"tokens, equinox": [(5, 8)], "tokens, gpt": [(5, 8)], "cnn of equinox": [(4, 1, 3, 3)]}.get(
+        name, []
+    )
+
+
+@pytest.mark.parametrize("name", ["fcn, biases", "cnn, biases", "tokens, equinox"])
 def test_layer_by_layer_and_block_by_block_it_is_the_same(name):
     with jax.enable_x64(True):
         model, x = MODELS[name](), images(name, n=5)
-        one = layerwise_kernel.bytes_of_layers(model, x) // 5
+        one = layers_of(model, x).bytes()
         exact = contracted(model, x)
         for held in (1, 2, 5):  # so many examples at a time: blocks of 1, a last block that is not full, all at once
             found = ds.geometry.tangent_kernel(model, x, budget=5 * one if held == 5 else 2 * held * one)
             np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("name", ["cnn, biases", "tokens, equinox", "tokens, gpt"])
+def test_over_pairs_of_positions_it_is_the_same_as_over_rows_of_weights(name, monkeypatch):
+    with jax.enable_x64(True):
+        model, x = MODELS[name](), images(name)
+        kernels, alike = [], layerwise_kernel.Layers.alike
+        for choice in (lambda layers, together: False, alike):
+            monkeypatch.setattr(layerwise_kernel.Layers, "by_positions", choice)
+            kernels.append(ds.geometry.tangent_kernel(model, x, budget=2**30 - len(kernels)))  # compiled anew
+        np.testing.assert_allclose(*kernels, rtol=0, atol=1e-12 * np.abs(kernels[0]).max())
+
+
+def draw(*shape):
+    return jax.random.normal(jax.random.key(sum(shape)), shape)
+
+
+@jax.custom_jvp
+def doubled(w, x):
+    return w @ x
+
+
+@doubled.defjvp
+def _(given, along):
+    """Not the true derivative: twice as large in x, three times in w."""
+    return given[0] @ given[1], 3 * along[0] @ given[1] + 2 * given[0] @ along[1]
+
+
+def looped(w, x):
+    return jax.lax.scan(lambda h, _: (jnp.tanh(w @ h), None), x, length=3)[0]
+
+
+def unrolled(w, x):
+    for _ in range(3):
+        x = jnp.tanh((2 * w.T / 3) @ x)
+    return x
+
+
+def scaled_by_the_example(w, x):
+    return jnp.sin(-(w * x[0] / (2 + jnp.cos(x[1]))).astype(x.dtype)) @ x + (w * x[0]) @ x
+
+
+def looked_up(w, x):
+    """Rows within the table and beyond, where nothing is read, and one by one."""
+    rows = jnp.array([1, 9, 1, 0]) + jnp.where(x[0] > 0, 1, 0)
+    found = w.at[rows].get(mode="fill", fill_value=0.0)
+    clipped = w.at[rows + 2].get(mode="clip", indices_are_sorted=False)
+    return jnp.concatenate([(found * x).ravel(), (clipped * x).sum(axis=1), w[jnp.where(x[1] > 0, 3, 1)]])
+
+
+USES = {
+    "a loop": (looped, False),
+    "a derivative of its own": (doubled, False),
+    "a product of parameters": (lambda w, x: w.T[1:], True),
+    "a nonlinearity": (lambda w, x: jnp.tanh(w) @ x, False),
+    "a mask": (lambda w, x: (w * jnp.eye(4)) @ x, False),
+    "several times": (unrolled, True),
+    "and its transpose": (lambda w, x: w.T @ jnp.tanh(w @ x), True),
+    "with itself": (lambda w, x: (w @ w) @ x, True),
+    "its parts": (lambda w, x: jnp.split(w, 2)[0] @ x * (w[2:] @ jnp.sin(x)), True),
+    "parts that overlap": (lambda w, x: w[1:] @ x * (w[:3] @ jnp.sin(x)), False),
+    "a factor": (lambda w, x: (w * x[0] / (2 + jnp.cos(x[1]))) @ (-w @ x), True),
+    "a factor, then unknown": (scaled_by_the_example, False),
+    "a checkpoint": (lambda w, x: jax.checkpoint(lambda x: jnp.tanh(w @ x))(x), True),
+    "compiled": (lambda w, x: jax.jit(lambda w, x: jnp.tanh(x @ w))(w, x), True),
+    "a product over several axes": (lambda w, x: jnp.einsum("abc,b->ca", w.reshape(2, 4, 2), x), True),
+    "a product over a common axis": (lambda w, x: jnp.einsum("ab,cb->ba", w, w) * x, False),
+    "lookups": (looked_up, True),
+    "lookups of part of a row": (lambda w, x: jax.lax.dynamic_slice(w, (jnp.int32(1), jnp.int32(0)), (1, 2))[0], False),
+    "nothing": (lambda w, x: x, False),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_parameter_may_be_used_in_any_way(use):
+    """Where it cannot be followed it goes by gradients, and the others by layers."""
+    function, followed = USES[use]
+
+    def apply(params, x):
+        inside = function(params["w"], jnp.tanh(params["first"] @ x) + params["bias"])
+        return params["last"] @ inside.ravel()[:2]
+
+    with jax.enable_x64(True):
+        params = {"first": draw(4, 3), "bias": draw(4), "w": draw(4, 4), "last": draw(3, 2)}
+        x = jax.random.normal(KEY, (5, 3))
+        exact = contracted(params, x, apply)
+        found = ds.geometry.tangent_kernel(params, x, apply=apply, budget=2**12)  # in blocks
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+        layers = layers_of(params, x, apply)
+    assert (3 in layers.program.followed) == followed  # the leaves in the order of their names
+    assert {1, 2} <= layers.program.followed
 
 
 def test_what_is_held_is_bounded_by_the_budget():
@@ -93,42 +257,15 @@ def test_a_device_with_memory_of_its_own_has_a_larger_budget(statistics, budget,
 def test_a_kernel_whose_making_does_not_fit_is_known_by_its_products(monkeypatch):
     model, x = MODELS["cnn"](), images("cnn")
     assert kernel_spectrum.kernel_operator(model, x)[2] is not None
-    monkeypatch.setattr(kernel_spectrum, "usual_budget", lambda: layerwise_kernel.bytes_of_layers(model, x) - 1)
+    monkeypatch.setattr(kernel_spectrum, "usual_budget", lambda: len(x) * layers_of(model, x).bytes() - 1)
     assert kernel_spectrum.kernel_operator(model, x)[2] is None
 
 
-class Gained(eqx.Module):
-    """A network with one parameter more, which its tap_maps maps do not have."""
-
-    network: MLP
-    gain: jax.Array
-
-    def tap_maps(self, x, tap):
-        return self.gain * self.network.tap_maps(x, tap)
-
-    def __call__(self, x):
-        return self.gain * self.network(x)
-
-
-def test_parameters_beside_the_tapped_maps_are_told_in_one_line():
-    model, x = Gained(MODELS["fcn"](), jnp.ones(())), images("fcn")
-    line = "maps in Gained.tap_maps must have all 3021 parameters of the model, each once; they have 3020"
-    for look in (ds.geometry.tangent_kernel, ds.geometry.critical_rate):
-        with pytest.raises(ValueError, match=line):
-            look(model, x)
-    np.testing.assert_allclose(
-        ds.geometry.tangent_kernel(model, x, apply=call), contracted(model, x), rtol=1e-3, atol=1e-3
-    )
-
-
-@pytest.mark.parametrize("name", ["fcn", "cnn"])
-@pytest.mark.parametrize("budget", [2**30, 200_000])
-def test_by_gradients_it_is_the_same_also_in_blocks(name, budget):
-    with jax.enable_x64(True):
-        model, x = MODELS[name](), images(name)
-        found = ds.geometry.tangent_kernel(model, x, apply=call, budget=budget)
-        exact = contracted(model, x)
-        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+def test_a_parameter_may_be_the_output():
+    params, x = draw(3, 2), jnp.ones((4, 1))
+    for apply in (lambda params, x: params, lambda params, x: 2 * params.T):
+        found = ds.geometry.tangent_kernel(params, x, apply=apply)
+        np.testing.assert_allclose(found, contracted(params, x, apply))
 
 
 @pytest.mark.parametrize("rows", [None, 2])
@@ -286,10 +423,9 @@ def test_a_model_in_half_precision_has_one_in_float32(name):
     whole, x = MODELS[name](), images(name)
     half, there = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (whole, x))
     exact = contracted(whole, x)
-    for apply in (None, call):
-        found = ds.geometry.tangent_kernel(half, there, apply=apply)
-        assert found.dtype == jnp.float32
-        np.testing.assert_allclose(found, exact, rtol=0, atol=0.05 * np.abs(exact).max())
+    found = ds.geometry.tangent_kernel(half, there)
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, exact, rtol=0, atol=0.05 * np.abs(exact).max())
     top = np.linalg.eigvalsh(exact)[-1]
     for formed, rows in ((True, None), (False, None), (False, 2)):
         pairs = ds.geometry.kernel_eigenpairs(half, there, 1, formed=formed, rows=rows, tolerance=1e-2)

@@ -55,5 +55,11 @@ def test_every_statement_is_found_by_its_own_place():
     assert [row.place for row in statements() if row not in statements_on(row.place)] == []
 
 
+def test_a_section_without_a_row_has_what_is_numbered_within_it():
+    assert "Proposition B.5.1" in {row.place for row in statements_on("Appendix B.5")}
+    assert {"Appendix A.2", "Lemma A.2.1"} <= {row.place for row in statements_on("Appendix A.2")}
+    assert "Lemma 3.3.2" not in {row.place for row in statements_on("Section 3.3")}, "it has rows of its own there"
+
+
 def test_a_remark_is_found_by_its_words():
     assert any("failure" in row.place.casefold() for row in statements_on("failure modes"))

@@ -18,6 +18,7 @@ from dynascope import checks
 from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.objective import Loss, Objective
 from dynascope.dynamics.process import Process
+from dynascope.dynamics.program import jit_cached
 from dynascope.dynamics.schema import examine, make_schema
 from dynascope.probes.basic import loss
 from dynascope.probes.probe import Every, Probe, Probes, Snapshot, Value, name_probes
@@ -126,9 +127,9 @@ class _Observation:
         began = time.perf_counter()
         arrays, now = eqx.filter(model, eqx.is_array), jnp.asarray(step, jnp.int32)
         if self.memory is None:
-            self.memory = _begin(self.process, arrays, now)
+            self.memory = jit_cached(_begin, once=True)(self.process, arrays, now)
         due = tuple(name for name, probe in self.process.probes.items() if _is_due(probe.every, step))
-        values, self.memory, finite = _measure(self.process, arrays, self.memory, now, due)
+        values, self.memory, finite = jit_cached(_measure)(self.process, arrays, self.memory, now, due)
         for name, value in jax.device_get(values).items():
             self.recorded[name].append(step)
             self.values[name].append(value)
@@ -151,13 +152,11 @@ class _Observation:
         return trace.assign_attrs(compile_seconds=self.seconds[0], run_seconds=sum(self.seconds[1:]))
 
 
-@eqx.filter_jit
 def _begin(process: _Observed, arrays: PyTree, now: Array) -> PyTree:
     snapshot = process.snapshot(arrays, now)
     return {name: probe.initial_state(snapshot) for name, probe in process.probes.items()}
 
 
-@eqx.filter_jit
 def _measure(
     process: _Observed, arrays: PyTree, memory: PyTree, now: Array, due: tuple[str, ...]
 ) -> tuple[dict[str, Value], PyTree, Array]:

@@ -165,6 +165,20 @@ def jit_once(function: Callable[P, Out]) -> Callable[P, Out]:
     return _jit(function, ONCE_ON_CPU if jax.default_backend() == "cpu" else ())
 
 
+def jit_cached(function: Callable[P, Out], *, once: bool = False) -> Callable[P, Out]:
+    """The compiled function, the same one at every call; on a CPU with the options for steps, or for what runs once.
+
+    Args:
+        function: A function of pytrees, as for `equinox.filter_jit`.
+        once: Whether a program runs once or twice.
+
+    Returns:
+        The compiled function.
+    """
+    as_asked = jax.default_backend() != "cpu" or jax.config.values.get("jax_disable_most_optimizations")
+    return _compiled(function, () if as_asked else ONCE_ON_CPU if once else STEPS_ON_CPU)
+
+
 def _jit(function: Callable, options: Options) -> Any:
     jit: Callable = eqx.filter_jit  # it hands further options to jax.jit
     known = {name: value for name, value in options if _is_known(name, value)}

@@ -20,11 +20,10 @@ from jaxtyping import Array, Float, Int, PyTree
 from dynascope import checks
 from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
 from dynascope.geometry.krylov import Aim
-from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
+from dynascope.geometry.layerwise_kernel import layers_of
 from dynascope.geometry.tangent_kernel import (
     Apply,
     Vector,
-    bytes_of_gradients,
     check_examples,
     examples,
     flat_outputs,
@@ -49,11 +48,10 @@ def kernel_operator(
     It is formed unless there are too many rows for that, or more derivatives than fit the usual budget (`formed`
     decides otherwise); if it is not, products take `rows` examples at a time.
     """
-    size = examples(x) * flat_outputs(model, apply).count(x)
+    flat = flat_outputs(model, apply)
+    size = examples(x) * flat.count(x)
     if formed is None:
-        layers = apply is None and has_layers(model)
-        held = bytes_of_layers(model, x) if layers else bytes_of_gradients(model, x, apply)
-        formed = size <= FORMED and held <= usual_budget()
+        formed = size <= FORMED and examples(x) * layers_of(*flat, x).bytes() <= usual_budget()
     if not formed:
         return size, kernel_product(model, x, apply=apply, rows=rows)[1], None
     matrix = tangent_kernel(model, x, apply=apply)

@@ -2,23 +2,21 @@
 
 A model is a callable module, or any pytree of arrays together with `apply(params, x)` for ONE example; its outputs have
 any shape and are flattened. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
-are the floating-point leaves; K of half precision is summed in float32. There are three ways to compute it:
+are the floating-point leaves; K of half precision is summed in float32. There are two ways to compute it:
 
-| way | needs | costs about | memory |
-|---|---|---|---|
-| by layers | a model with `tap_maps` (`models.mlp.Tap`) | k gradients, more if they do not fit | `budget` |
-| by gradients | nothing | n k gradients of one example, more if they do not fit | `budget` |
-| by products | nothing | one gradient and one forward derivative a product | activations |
+| way | costs about | memory |
+|---|---|---|
+| by layers (`layerwise_kernel`) | k gradients and a product of matrices for each map | `budget` |
+| by products | one gradient and one forward derivative a product | activations |
 
-`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. If the examples do not
-fit the budget they are taken in blocks, each against each; the matrix itself is not counted.
+`tangent_kernel` makes the matrix by layers. If the examples do not fit the budget they are taken in blocks, each
+against each; the matrix itself is not counted. `kernel_product` is the other way.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,14 +26,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.geometry.layerwise_kernel import (
-    block_size,
-    full_precision,
-    has_layers,
-    in_blocks,
-    layerwise_kernel,
-    multiply_in_full,
-)
+from dynascope.geometry.layerwise_kernel import full_precision, layerwise_kernel
 
 Apply = Callable[[Any, Any], Any]
 Vector = Float[Array, " nk"]
@@ -53,7 +44,8 @@ def tangent_kernel(
 ) -> Float[Array, "nk nk"]:
     """The tangent kernel of a model with k outputs at n examples.
 
-    By layers if the model names its own and no `apply` is given; otherwise by per-example gradients.
+    The matrix products, convolutions and lookups in the model's program are found, and the kernel is made of their
+    inputs and the derivatives with respect to their outputs. Parameters that act in other ways go by gradients.
 
     Args:
         model: A callable of one example, or any pytree together with `apply`.
@@ -74,10 +66,7 @@ def tangent_kernel(
 
 @eqx.filter_jit
 def _kernel(model: PyTree, x: PyTree, apply: Apply | None, budget: int | None) -> Float[Array, "nk nk"]:
-    budget = usual_budget() if budget is None else budget
-    if apply is None and has_layers(model):
-        return layerwise_kernel(model, x, budget)
-    return _by_gradients(flat_outputs(model, apply), x, budget)
+    return layerwise_kernel(*flat_outputs(model, apply), x, usual_budget() if budget is None else budget)
 
 
 class FlatOutputs(NamedTuple):
@@ -123,31 +112,6 @@ def check_examples(x: PyTree, apply: Any, formed: Any = None, rows: Any = None) 
 def examples(x: PyTree) -> int:
     """The number of examples."""
     return jax.tree.leaves(x)[0].shape[0]
-
-
-def bytes_of_gradients(model: PyTree, x: PyTree, apply: Apply | None = None) -> int:
-    """The size of the whole Jacobian."""
-    flat = flat_outputs(model, apply)
-    return examples(x) * flat.count(x) * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
-
-
-def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
-    """Blocks of rows of J against each other; J is computed again for every pair of blocks."""
-    n, k = examples(x), flat.count(x)
-    row = k * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
-    block = block_size(n, row, budget)
-
-    def one(x: PyTree) -> list[Array]:
-        value, pull = jax.vjp(lambda weights: flat.function(weights, x), flat.weights)
-        return jax.tree.leaves(jax.vmap(lambda along: pull(along)[0])(jnp.eye(k, dtype=value.dtype)))
-
-    def contract(left: list[Array], right: list[Array]) -> Float[Array, "bk bk"]:
-        def part(a: Array, b: Array) -> Array:
-            return multiply_in_full(a.reshape(block * k, -1), b.reshape(block * k, -1).T)
-
-        return reduce(jnp.add, map(part, left, right))
-
-    return in_blocks(x, block, jax.vmap(one), contract)
 
 
 def _in_full(vector: Vector) -> Vector:

@@ -17,8 +17,12 @@ def experiments_on(place: str, entries: Iterable[Entry]) -> list[Entry]:
 
 def statements_on(place: str) -> list[Statement]:
     """The statements of the ledger at a place; if the text is no label such as "Figure 5", those whose place contains
-    it."""
-    return [row for row in statements() if is_on(place, row.place) or _contains(row.place, place)]
+    it. For a section that has no row of its own in a document, those whose numbers begin with its: Lemma A.2.1 is in
+    Appendix A.2."""
+    found = [row for row in statements() if is_on(place, row.place) or _contains(row.place, place)]
+    there = {row.document for row in found}
+    inside = [row for row in statements() if row.document not in there and _is_inside(row.place, place)]
+    return [*found, *inside]
 
 
 def is_on(wanted: str, place: str) -> bool:
@@ -27,10 +31,16 @@ def is_on(wanted: str, place: str) -> bool:
     return any(_overlap(found, asked) for asked in _labels(wanted) for found in there)
 
 
+@cache
 def _labels(place: str) -> frozenset[tuple[str, str]]:
     """Its places; labels alone are those of figures, or, in parentheses, of equations."""
     bare = not re.search(r"[A-Za-z]{2}|§", place)
     return places_in(f"{'Equation' if '(' in place else 'Figure'} {place}" if bare else place)
+
+
+def _is_inside(place: str, wanted: str) -> bool:
+    sections = [label for kind, label in _labels(wanted) if kind == "section"]
+    return any(label.startswith(f"{section}.") for section in sections for _, label in _labels(place))
 
 
 def _contains(place: str, wanted: str) -> bool:
@@ -39,10 +49,14 @@ def _contains(place: str, wanted: str) -> bool:
 
 def _overlap(found: tuple[str, str], asked: tuple[str, str]) -> bool:
     (kind, one), (other, two) = found, asked
-    part = r"(\.\d+)*" if kind == "section" else "[a-z]?"
-    return kind == other and bool(
-        re.fullmatch(re.escape(two) + part, one) or re.fullmatch(re.escape(one) + "[a-z]", two)
-    )
+    if kind != other:
+        return False
+    part = re.fullmatch(r"(\.\d+)+", one.removeprefix(two)) if kind == "section" and one.startswith(two) else None
+    return one == two or part is not None or _is_panel(one, two) or _is_panel(two, one)
+
+
+def _is_panel(one: str, of: str) -> bool:
+    return one[:-1] == of and one[-1].islower()
 
 
 _LABEL = r"(?:[A-Z]?\.?\d+(?:\.\d+)*[a-z]?|[A-Z]\b|[a-z]\b)"

@@ -78,6 +78,10 @@ class TorchModel(eqx.Module):
 
     def __call__(self, x: Shaped[Array, ...]) -> Float[Array, ...]:
         """Arrays (*shape) to (*out). What cannot be converted is a ValueError of one line that names it."""
+        return _traced(self, jnp.asarray(x))
+
+    def _convert(self, x: Shaped[Array, ...]) -> Float[Array, ...]:
+        """The call itself, by running the module's own program on JAX's arrays."""
         tensor, torch2jax = _torch_tensor(), _package("torch2jax")
         module = copy.deepcopy(self.program.module)
         values = {name: tensor.Tensor(value) for name, value in self.values().items()}
@@ -88,7 +92,7 @@ class TorchModel(eqx.Module):
 
         try:
             with jax.numpy_dtype_promotion("standard"):
-                return torch2jax.t2j(partial(tensor.apply, module))(jnp.asarray(x)[None])[0]
+                return torch2jax.t2j(partial(tensor.apply, module))(x[None])[0]
         except Exception as error:
             reason = tensor.first_line(error)
             if isinstance(error, jax.errors.ConcretizationTypeError):
@@ -119,6 +123,10 @@ class TorchModel(eqx.Module):
                 raise ValueError(f"{name} is {found[name].shape} in the state dict and {value.shape} in the model")
         parameters = {name: found.pop(name) for name in self.parameters}
         return TorchModel(parameters, Frozen(found), self.program, self.places)
+
+
+_traced = eqx.filter_jit(TorchModel._convert, inline=True)
+"""The module's program runs once for each shape, also under several derivatives and in several programs."""
 
 
 def from_torch(module: Any, example: Any = None) -> TorchModel:

@@ -5,6 +5,7 @@ Arrays are (batch, channels, *space), as in PyTorch. An option that is not suppo
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -105,8 +106,29 @@ def max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Float[Array, "b c *positions"]:
+    """Of equal numbers in a window the first gets the gradient, as in PyTorch.
+
+    Comparisons of shifted inputs have derivatives of every order that are as fast as they are; XLA's reduction over
+    windows has not.
+    """
     _refuse(ceil_mode=ceil_mode, return_indices=return_indices)
-    return _pooled(input, -np.inf, kernel_size, stride, padding, dilation)
+    n = input.ndim - 2
+    kernel, step, around, spread = (
+        _each(value, n) for value in (kernel_size, stride or kernel_size, padding, dilation)
+    )
+    padded = jnp.pad(input, [(0, 0), (0, 0), *((p, p) for p in around)], constant_values=-np.inf)
+    reach = [(size - 1) * d for size, d in zip(kernel, spread, strict=True)]
+    counts = [(was - r - 1) // s + 1 for was, r, s in zip(padded.shape[2:], reach, step, strict=True)]
+    if min(counts) < 1:
+        raise ValueError(f"the window is larger than the input {input.shape[2:]}")
+    largest = None
+    for place in itertools.product(*(range(size) for size in kernel)):
+        first = [i * d for i, d in zip(place, spread, strict=True)]
+        last = [f + (count - 1) * s + 1 for f, count, s in zip(first, counts, step, strict=True)]
+        shifted = lax.slice(padded, (0, 0, *first), (*input.shape[:2], *last), (1, 1, *step))
+        larger = None if largest is None else (shifted > largest) | jnp.isnan(shifted)
+        largest = shifted if larger is None else jnp.where(larger, shifted, largest)
+    return largest
 
 
 def avg_pool(
@@ -119,10 +141,10 @@ def avg_pool(
     divisor_override: Any = None,
 ) -> Float[Array, "b c *positions"]:
     _refuse(ceil_mode=ceil_mode, divisor_override=divisor_override)
-    totals = _pooled(input, 0.0, kernel_size, stride, padding, 1)
+    totals = _window_sums(input, kernel_size, stride, padding)
     if count_include_pad:
         return totals / math.prod(_each(kernel_size, input.ndim - 2))
-    return totals / _pooled(jnp.ones_like(input), 0.0, kernel_size, stride, padding, 1)
+    return totals / _window_sums(jnp.ones_like(input), kernel_size, stride, padding)
 
 
 def adaptive_avg_pool(input: Float[Array, "b c *space"], output_size: Any) -> Float[Array, "b c *positions"]:
@@ -222,17 +244,15 @@ def _weights(
     return jax.nn.softmax(scores, -1)
 
 
-def _pooled(input: Array, start: float, kernel: Each, stride: Any, padding: Each, dilation: Each) -> Array:
-    """The maximum of every window if `start` is minus infinity, the sum if it is 0."""
+def _window_sums(input: Array, kernel: Each, stride: Any, padding: Each) -> Array:
     n = input.ndim - 2
     return lax.reduce_window(
         input,
-        np.asarray(start, input.dtype),
-        lax.add if start == 0 else lax.max,
+        np.zeros((), input.dtype),
+        lax.add,
         (1, 1, *_each(kernel, n)),
         (1, 1, *_each(stride or kernel, n)),
         [(0, 0), (0, 0), *((p, p) for p in _each(padding, n))],
-        window_dilation=(1, 1, *_each(dilation, n)),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -59,10 +60,10 @@ class Answer:
     @property
     def everywhere(self) -> str:
         """`holds` or `fails` if it does so at every point that was judged, `not judged` if none was; else empty."""
-        verdicts = {point.holds for point in self.points} - {None}
-        if len(verdicts) == 2:
-            return ""
-        return {frozenset({True}): "holds", frozenset({False}): "fails"}.get(frozenset(verdicts), NOT_JUDGED)
+        verdicts = {point.holds for point in self.points if point.holds is not None}
+        if not verdicts:
+            return NOT_JUDGED
+        return "" if len(verdicts) == 2 else "holds" if True in verdicts else "fails"
 
     @property
     def lines(self) -> list[str]:
@@ -133,9 +134,11 @@ class Answer:
         }
         wide = (0, len(ranges))
         found = self.crossings
-        theory = [(number, *_values(ranges, place)) for number, line in enumerate(self.theory) for place in line]
+        theory = [
+            (number, *_values(ranges, place)) for number, line in enumerate(self.theory) for place in line.tolist()
+        ]
         dims = {"values": ("point", "field")}
-        data = {name: (dims.get(name, ("point",)), np.array(values)) for name, values in rows.items()}
+        data: dict[str, Any] = {name: (dims.get(name, ("point",)), np.array(values)) for name, values in rows.items()}
         data |= {
             "estimate": (
                 ("limit", "field"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynascope.lab.limit_search.points import Point
 from dynascope.lab.limit_search.ranges import Range
-from dynascope.lab.limit_search.search import few_integers
+from dynascope.lab.limit_search.search import COARSE, few_integers
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Crossing:
     place: tuple[float, ...]
     """The estimate: the zero of a straight line through the margins, else the middle."""
     uncertainty: float
-    """How far the limit may be from the estimate, as a share of the ranges: to the farther of the two points, or if
-    seeds disagree there, to the nearest point of its verdict at which they do not."""
+    """How far the limit may be from the estimate, as a share of the ranges: to the farther of the two points, or to the
+    farthest point nearby at which seeds disagree, in the direction from the one to the other."""
     by_margin: bool
     """Whether the margins gave the estimate."""
 
@@ -53,15 +53,16 @@ def crossings(points: Sequence[Point], ranges: Sequence[Range]) -> list[Crossing
 
 
 def _crossing(holds: Point, fails: Point, group: Sequence[Point]) -> Crossing:
-    by_margin = holds.smooth and fails.smooth and holds.margin > 0 > fails.margin
+    by_margin = holds.smooth and fails.smooth and holds.margin > 0 >= fails.margin
     share = holds.margin / (holds.margin - fails.margin) if by_margin else 0.5
     one, other = np.array(holds.place), np.array(fails.place)
     place = one + share * (other - one)
-    sides = []
-    for end in (holds, fails):
-        sure = [point for point in group if point.holds == end.holds and not point.disagree] if end.disagree else [end]
-        sides.append(min((np.linalg.norm(place - point.place) for point in sure), default=1.0))
-    return Crossing(holds, fails, tuple(map(float, place)), float(max(sides)), by_margin)
+    apart = float(np.linalg.norm(other - one))
+    spacing = max(share, 1 - share) * apart
+    mixed = np.array([point.place for point in group if point.disagree]).reshape(-1, len(place)) - place
+    across = np.abs(mixed[np.linalg.norm(mixed, axis=1) < COARSE] @ (other - one)) / apart
+    uncertainty = max(spacing, float(across.max(initial=0.0)))
+    return Crossing(holds, fails, tuple(map(float, place)), uncertainty, by_margin)
 
 
 def _edges(places: np.ndarray) -> Iterator[tuple[int, int]]:

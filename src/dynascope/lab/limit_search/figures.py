@@ -7,6 +7,7 @@ import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -101,9 +102,9 @@ def _plane(axes: Axes, answer: Answer, pair: tuple[int, int]) -> None:
     x, y = (np.array([point.values[number] for point in answer.points], float) for number in pair)
     _points(axes, answer.points, x, y)
     if answer.origin.values:
-        start = tuple(answer.origin.values[number] for number in pair)
+        start = (answer.origin.values[pair[0]], answer.origin.values[pair[1]])
         if answer.change:
-            end = tuple(_value(span, answer.change.place[n]) for span, n in zip((across, up), pair, strict=True))
+            end = (_value(across, answer.change.place[pair[0]]), _value(up, answer.change.place[pair[1]]))
             axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 1.4}, zorder=5)
         axes.plot(*start, **_STAR)
     axes.set(xlabel=_label(across), ylabel=_label(up))
@@ -160,7 +161,7 @@ def _limits(axes: Axes, answer: Answer) -> None:
 
 def _points(axes: Axes, points: Sequence[Point], x: np.ndarray, y: np.ndarray) -> None:
     """Every point by its verdict, in both colors if seeds disagree."""
-    kinds = {
+    kinds: dict[str, tuple[list[bool], dict[str, Any]]] = {
         "holds": ([p.holds is True and not p.disagree for p in points], {"color": HOLDS, "marker": "o"}),
         "fails": ([p.holds is False and not p.disagree for p in points], {"color": FAILS, "marker": "s"}),
         "seeds disagree": ([p.disagree for p in points], {"color": PALETTE[2], "marker": "D"}),
@@ -186,7 +187,7 @@ def _label(span: Range) -> str:
     return formatting.label(span.name)
 
 
-_STAR = {
+_STAR: dict[str, Any] = {
     "marker": "*",
     "markersize": 13,
     "color": INK,

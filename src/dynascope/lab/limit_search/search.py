@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -80,7 +81,7 @@ class _Learner:
 
     def __init__(self, dimensions: int, loss: _Loss):
         try:
-            import adaptive  # pyright: ignore[reportMissingImports]
+            adaptive: Any = import_module("adaptive")
         except ImportError:
             raise UsageError("limits need adaptive: pip install 'dynascope[limits]'") from None
         self._alone, self._corners = dimensions == 1, set(itertools.product((0.0, 1.0), repeat=dimensions))
