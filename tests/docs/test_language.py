@@ -25,7 +25,7 @@ PHRASES = {
     r"|(?:[Nn]a[Nn]|None|also|only|even|error|[Rr]aise) where ",
     "words of our own": r"\b(?:unasked|asked for|under way|lately|what was found)\b",
 }
-ALLOWED = {("a sentence that begins with What", "models"): 1, ("where for if", "geometry"): 1}
+ALLOWED = {("where for if", "geometry"): 1}
 """The number of sentences of a room that stay."""
 
 

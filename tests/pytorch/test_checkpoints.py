@@ -158,7 +158,7 @@ def test_tied_weights_may_be_stored_once(tmp_path):
     [
         (lambda path: path.write_bytes(b"not a checkpoint"), "step 100 is left out"),
         (lambda path: path.unlink(), "there is no checkpoint"),
-        (lambda path: torch.save({"0.weight": torch.ones(2, 2)}, path), "parameters are others"),
+        (lambda path: torch.save({"0.weight": torch.ones(2, 2)}, path), "parameters are not those"),
         (lambda path: torch.save(torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
                                  .state_dict(), path), r"0\.weight is \(5, 3\), in the model \(5, 4\)"),
         (lambda path: torch.save([1, 2], path), "must hold a state dict"),

@@ -106,7 +106,7 @@ Seen = tuple[Array, Float[Array, "n k _ _"]]
 
 
 def _sensitivities(layers: Layers, x: PyTree) -> tuple[list[tuple[Array, Array]], list[Array]]:
-    """What every map has `Seen` at one example, and the derivatives with respect to the plain leaves."""
+    """The values that every map has `Seen` at one example, and the derivatives with respect to the plain leaves."""
     leaves, followed = layers.leaves, layers.program.followed
 
     def outputs(offsets: list[Array], plain: list[Array]) -> tuple[Array, Any]:

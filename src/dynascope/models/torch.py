@@ -77,7 +77,8 @@ class TorchModel(eqx.Module):
     """Every place of a tensor in the module, with the name its array goes by: a tied weight has several places."""
 
     def __call__(self, x: Shaped[Array, ...]) -> Float[Array, ...]:
-        """Arrays (*shape) to (*out). What cannot be converted is a ValueError of one line that names it."""
+        """Arrays (*shape) to (*out). An operation that cannot be converted is a ValueError of one line that names
+        it."""
         return _traced(self, jnp.asarray(x))
 
     def _convert(self, x: Shaped[Array, ...]) -> Float[Array, ...]:

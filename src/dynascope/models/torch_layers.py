@@ -106,7 +106,7 @@ def max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Float[Array, "b c *positions"]:
-    """Of equal numbers in a window the first gets the gradient, as in PyTorch.
+    """The first of equal numbers in a window gets the gradient, as in PyTorch.
 
     Comparisons of shifted inputs have derivatives of every order that are as fast as they are; XLA's reduction over
     windows has not.

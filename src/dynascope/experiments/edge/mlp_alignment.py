@@ -17,7 +17,7 @@ RATES = {3: 0.5, 4: 0.4, 5: 0.35}
 LONG = 15
 """A run counts as being at the edge if it has this many steps above 2 / rate."""
 CLOSE, NEARLY_ALL = 0.9, 0.9
-"""|cos| above which gradient and eigenvector count as aligned, and the share of edge steps that must be aligned."""
+"""|cos| above which gradient and eigenvector count as aligned, and the share of edge steps of which it is asked."""
 WINDOWS = ((10, 14), (21, 60))
 """Epochs in which the three-layer network of the document is beyond the edge."""
 LARGE, SMALL = PALETTE[1], PALETTE[0]
