@@ -1,7 +1,7 @@
 """The gallery: every experiment with the panel of its card, which leads to its figure, its main claim and its command.
 
 Pictures and verdicts are those of the stored runs of the quick presets. An experiment without one shows the card in
-`pictures/cards`, from the same run at seed 0 whose claims are in `evidence.json`; `make evidence` keeps both.
+`pictures/cards`, of its quick run at seed 0, which `make evidence` keeps, or a figure from the page of its system.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _introduction(store: Store | None) -> str:
     text = "Every experiment, with its question, its main claim, and the command that runs it in seconds to minutes."
     text += " Solid lines are measured, dashed lines are theory."
     if store is None:
-        return f"{text} The panels are from the quick presets at seed 0; `make docs RUNS=runs` adds the whole figures."
+        return f"{text} The panels are of kept runs; `make docs RUNS=runs` shows the whole figures of yours."
     return f"{text} Click a panel for the whole figure."
 
 
@@ -113,14 +113,20 @@ def _picture(run: StoredRun | None) -> bytes | None:
     return file.getvalue()
 
 
+def _kept(entry: Entry) -> Path | None:
+    """The card that is kept, or else the first figure of the experiment on the page of its system."""
+    card = CARDS / f"{entry.id}.webp"
+    figures = sorted((DOCS / "pictures").glob(f"{entry.id.replace('.', '-')}*.png"))
+    return card if card.is_file() else figures[0] if figures else None
+
+
 def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
     lines = ['<figure class="card" markdown="0">']
     image = f'alt="{escape(entry.title)}" loading="lazy"'
-    kept = CARDS / f"{entry.id}.webp"
     if pictured:
         card = f"gallery/{entry.id}.card.webp"
         lines.append(f'<a href="gallery/{entry.id}.webp"><img src="{card}" {image}></a>')
-    elif kept.is_file():
+    elif kept := _kept(entry):
         page = f"{entry.id.partition('.')[0]}.html"
         lines.append(f'<a href="{page}"><img src="{kept.relative_to(DOCS).as_posix()}" {image}></a>')
     lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]

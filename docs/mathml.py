@@ -34,6 +34,8 @@ NEW_LINE = "\\\\"
 PRIMES = {1: "′", 2: "″", 3: "‴", 4: "⁗"}
 ELEMENT = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
+CODE = re.compile(r"<(pre|code|script)\b.*?</\1>|<annotation.*?</annotation>", re.DOTALL)
+
 
 class FormulaError(ValueError):
     """A formula that is not in the part of LaTeX that is known here."""
@@ -56,7 +58,10 @@ def typeset(page: str) -> str:
             raise FormulaError(f"no formula: {latex}")
         return mathml(inner[1], display=found[1] == "div")
 
-    return ELEMENT.sub(replace, page)
+    typeset = ELEMENT.sub(replace, page)
+    if lost := re.search(r"\$\$.{,60}", CODE.sub("", typeset), re.DOTALL):
+        raise FormulaError(f"a formula that the builder has not seen (in a list, indent it by four): {lost[0]}")
+    return typeset
 
 
 def mathml(latex: str, *, display: bool = False) -> str:
@@ -128,7 +133,7 @@ class _Parser:
             else:
                 above = self.group()
         if primes:
-            prime = f"<mo>{PRIMES[primes]}</mo>"
+            prime = f'<mo mathsize="130%">{PRIMES[primes]}</mo>'
             above = f"<mrow>{prime}{above}</mrow>" if above else prime
         under, over = ("munder", "mover") if limits else ("msub", "msup")
         if below and above:

@@ -30,7 +30,7 @@ def body(latex: str, *, display: bool = False) -> str:
         ("12.5", "<mn>12.5</mn>"),
         (r"\lambda_1^2", "<msubsup><mi>λ</mi><mn>1</mn><mn>2</mn></msubsup>"),
         ("x^2_1", "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>"),
-        ("f'''", "<msup><mi>f</mi><mo>‴</mo></msup>"),
+        ("f'''", '<msup><mi>f</mi><mo mathsize="130%">‴</mo></msup>'),
         (r"\frac{1}{\sqrt{m}}", "<mfrac><mn>1</mn><msqrt><mi>m</mi></msqrt></mfrac>"),
         (r"a - b", "<mrow><mi>a</mi><mo>−</mo><mi>b</mi></mrow>"),
         (r"\text{two words}", "<mtext>two words</mtext>"),
@@ -72,6 +72,12 @@ def test_the_elements_of_the_builder_are_replaced_and_the_rest_stays():
     assert text.startswith("<p>If <math><semantics><mrow><mi>a</mi><mo>&lt;</mo><mi>b</mi></mrow>")
     assert '</p><math display="block"><semantics><mi>c</mi>' in text
     assert "arithmatex" not in text
+
+
+def test_a_formula_that_the_builder_has_not_seen_is_an_error_and_code_is_not():
+    assert typeset("<pre>$$ x $$</pre><code>$$</code>") == "<pre>$$ x $$</pre><code>$$</code>"
+    with pytest.raises(FormulaError, match="indent it by four"):
+        typeset("<p>$$ x $$</p>")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
