@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from fractions import Fraction
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -72,6 +76,59 @@ def test_float_classes_forgive_rounding_and_nothing_else():
     assert g.classes_of(values, tolerance=1e-5).tolist() == [0, 0, 0, 1]
     huge = np.array([10**30, 10**30 + 1, 10**30], object)
     assert g.classes_of(huge).tolist() == [0, 1, 0]
+
+
+def exact_means(graph, order):
+    """The mean over neighbors, applied again and again to the features, in fractions; a tuple for each node."""
+    columns = [[Fraction(int(feature)) for feature in column] for column in graph.features.T]
+    yield list(zip(*columns, strict=True))
+    for _ in range(order):
+        columns = [
+            [
+                sum((column[j] for j in graph.indices[start:end]), Fraction(0)) / max(end - start, 1)
+                for start, end in pairwise(graph.indptr.tolist())
+            ]
+            for column in columns
+        ]
+        yield list(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: g.barabasi_albert(1500, 2, seed=1), lambda: g.erdos_renyi(1500, 3 / 1500, seed=1)]
+)
+def test_classes_of_an_operator_that_divides_are_those_of_fractions(make):
+    graph = g.parity_colors(make())
+    found = g.operator_classes(graph, 5, operator=functools.partial(g.normalized_adjacency, alpha=1, beta=0))
+    seen = [()] * graph.nodes
+    for classes, values in zip(found, exact_means(graph, 5), strict=True):
+        seen = [(*before, value) for before, value in zip(seen, values, strict=True)]
+        number = {key: k for k, key in enumerate(dict.fromkeys(seen))}
+        assert same(classes, np.array([number[key] for key in seen]))
+
+
+def test_values_that_are_close_are_told_apart_if_rounding_is_smaller():
+    """The centers of two stars, with 40,000 and 40,001 leaves, one of feature 1: their means differ by 6e-10."""
+    leaves = np.arange(80_001) + 2
+    edges = np.stack([np.where(leaves < 40_002, 0, 1), leaves], axis=1)
+    features = np.isin(np.arange(80_003), [2, 40_002]).astype(np.int64)
+    graph = g.from_edges(edges, features=features[:, None])
+    mean = functools.partial(g.normalized_adjacency, alpha=1, beta=0)
+    assert len(set(g.operator_classes(graph, 1, operator=mean)[-1][:2])) == 2
+    assert len(set(g.operator_classes(graph, 1, operator=mean, tolerance=1e-9)[-1][:2])) == 1
+
+
+@pytest.mark.parametrize("operator", [g.normalized_adjacency, g.with_self_loops, g.bethe_hessian])
+def test_nodes_that_a_symmetry_exchanges_are_in_one_class_whatever_their_order(operator):
+    """Copies of one graph with their nodes in other orders: sums are taken in other orders, and rounded differently."""
+    rng = np.random.default_rng(0)
+    graph = g.barabasi_albert(80, 3, seed=0)
+    orders = [rng.permutation(80) for _ in range(6)]
+    edges = np.concatenate([80 * copy + order[graph.edges] for copy, order in enumerate(orders)])
+    whole = g.from_edges(rng.permutation(edges), nodes=480)
+    found = g.operator_classes(whole, 6, operator=operator)[-1].reshape(6, 80)
+    alike = np.stack([row[order] for row, order in zip(found, orders, strict=True)])
+    assert (alike == alike[0]).all()
+    assert g.number_of_classes(found.ravel()) > 40
 
 
 def test_on_regular_graphs_self_loops_change_no_class():

@@ -28,6 +28,11 @@ from dynascope.geometry.remainder import LEVELS, MISSED, NEEDED, Remainder, look
 
 Which = Literal["largest", "magnitude"]
 
+PATIENCE = 24
+"""So many products without halving the error mean that a residual has come as far down as the products' rounding."""
+ROUNDING, MOST_ROUNDING = 20, 400
+"""Units of rounding that a residual may keep: so few at first, and at most so many where it gets no further."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
 
@@ -78,6 +83,12 @@ class Search(NamedTuple):
     settled: Bool[Array, ""]
     norm: Float[Array, ""]
     """The longest image of a unit vector so far: at most the norm of the operator."""
+    floor: Float[Array, ""]
+    """The residual that a settled pair may keep, however small the tolerance."""
+    best: Float[Array, ""]
+    """The largest excess of a pair when it last was halved."""
+    since: Int[Array, ""]
+    """Products since then."""
     products: Int[Array, ""]
     remainder: Remainder | None
     """The check, restarted whenever converged pairs have changed; None if there is none."""
@@ -127,18 +138,19 @@ def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArra
 
     def learn(search: Search, vector: Vector, image: Vector) -> Search:
         basis = extend(search.basis, vector, image)
-        ritz, settled = rayleigh_ritz(basis, pairs, aim, search.norm)
+        search = search._replace(floor=jnp.maximum(search.floor, rounding_of(search.norm, ROUNDING)))
+        ritz, settled = rayleigh_ritz(basis, pairs, aim, search.norm, search.floor)
         if capacity < dimension:
             full = basis.size >= capacity
             basis = lax.cond(full, lambda b: shrink(b, max(pairs, capacity // 2), aim.which), lambda b: b, basis)
-        search = search._replace(basis=basis, ritz=ritz, settled=settled)
+        search = give_way(search._replace(basis=basis, ritz=ritz, settled=settled), aim)
         if search.remainder is None:
             return search
         return search._replace(remainder=lax.cond(done(search), begin, forget, search))
 
     def begin(search: Search) -> Remainder:
         fresh = jax.random.fold_in(key, search.products)
-        levels = levels_of(search.ritz, aim, search.norm)
+        levels = levels_of(search.ritz, aim, search.norm, search.floor)
         return start_remainder(fresh, search.ritz.vectors[: aim.k], levels, sides)
 
     def forget(search: Search) -> Remainder:
@@ -173,8 +185,10 @@ def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArra
     basis = Basis(rows, images, (matrix + matrix.T) / 2, jnp.asarray(begun, jnp.int32))
     norm = jnp.max(jnp.linalg.norm(images, axis=1))
     small = with_room(basis, max(begun, pairs))  # small arrays are diagonalized faster
-    ritz, settled = rayleigh_ritz(small, pairs, aim, norm)
-    search = Search(with_room(basis, capacity), ritz, settled, norm, basis.size, None)
+    floor = rounding_of(norm, ROUNDING)
+    ritz, settled = rayleigh_ritz(small, pairs, aim, norm, floor)
+    never = jnp.full((), jnp.inf, norm.dtype), jnp.zeros((), jnp.int32)
+    search = Search(with_room(basis, capacity), ritz, settled, norm, floor, *never, basis.size, None)
     if aim.checked is not False:
         search = search._replace(remainder=begin(search))
     search = lax.while_loop(go_on, step, search)
@@ -197,7 +211,26 @@ def height(values: Float[Array, " p"], aim: Aim) -> Float[Array, " p"]:
     return values if aim.which == "largest" else jnp.abs(values)
 
 
-def levels_of(ritz: Ritz, aim: Aim, norm: Float[Array, ""]) -> Float[Array, " levels"]:
+def rounding_of(norm: Float[Array, ""], units: int) -> Float[Array, ""]:
+    """So many units of rounding of an operator of this norm."""
+    numbers = jnp.finfo(norm.dtype)
+    return units * numbers.eps * norm + numbers.tiny
+
+
+def give_way(search: Search, aim: Aim) -> Search:
+    """The search after one more vector. If no error is halved for long and the residuals are near rounding, this is
+    how far they get: products are sums, whose rounding is larger than that of one number."""
+    worst, residuals = jnp.max(search.ritz.excess), search.ritz.residuals[: aim.k]
+    halved = worst < search.best / 2
+    best, since = jnp.where(halved, worst, search.best), jnp.where(halved, 0, search.since + 1)
+    reached = 1.5 * jnp.max(residuals)
+    stuck = (since >= PATIENCE) & (reached <= rounding_of(search.norm, MOST_ROUNDING))
+    floor = jnp.where(stuck, jnp.maximum(search.floor, reached), search.floor)
+    again = jnp.where(stuck, jnp.inf, best)
+    return search._replace(floor=floor, best=again, since=since, settled=search.settled | stuck)
+
+
+def levels_of(ritz: Ritz, aim: Aim, norm: Float[Array, ""], floor: Float[Array, ""]) -> Float[Array, " levels"]:
     """The levels at which the remainder is checked; the second has to be clear.
 
     The remaining space couples to a pair by its residual r alone. If all its eigenvalues lie below M, the value is off
@@ -208,7 +241,7 @@ def levels_of(ritz: Ritz, aim: Aim, norm: Float[Array, ""]) -> Float[Array, " le
     tall, residuals = height(ritz.values, aim)[: aim.k], ritz.residuals[: aim.k]
     numbers, wanted = jnp.finfo(norm.dtype), aim.tolerance / 2 * jnp.abs(ritz.values[: aim.k])
     rounding = numbers.eps * norm + numbers.tiny
-    close = jnp.maximum(wanted, 40 * rounding)
+    close = jnp.maximum(wanted, 2 * floor)
     above = tall[-1] + close[-1] * jnp.asarray(LEVELS, norm.dtype)
     low = jnp.minimum(tall - residuals * (residuals / jnp.maximum(wanted, 2 * rounding)), above[0])
     needed = jnp.where(residuals > close / 2, low, above[0])
@@ -289,7 +322,9 @@ def leading(
     return jnp.sum(vectors * images, axis=1) / squares, vectors / length, images / length
 
 
-def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) -> tuple[Ritz, Bool[Array, ""]]:
+def rayleigh_ritz(
+    basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""], floor: Float[Array, ""]
+) -> tuple[Ritz, Bool[Array, ""]]:
     """The best pairs of the basis, and whether all are settled.
 
     A pair has converged when the estimated error of its value is within the tolerance, relative to that value. The
@@ -314,7 +349,7 @@ def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) ->
     rival = np.arange(pairs) == pairs - 1
     tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less
     allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
-    least = rounding * jnp.where(apart & ~rival, 1, 20) + numbers.tiny  # no residual gets to less than that
+    least = jnp.where(apart & ~rival, rounding + numbers.tiny, floor)
     excess = jnp.where(here, jnp.where(rival, residuals, estimates) / jnp.maximum(allowed, least), 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
     return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled

@@ -90,7 +90,7 @@ def expressivity(
     operators: Mapping[str, Callable[[Graph], Any]] | None = None,
     depth: int = 4,
     *,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
 ) -> Expressivity:
     """The number of node classes that message passing and each operator's powers distinguish at every depth, and the
     least error of labels.
@@ -100,12 +100,14 @@ def expressivity(
         labels: Classes (integers; -1 for none) or values (floats; NaN for none), (nodes,). Default: the graph's own.
         operators: Functions ω of the graph by name, for the families I, ω, ..., ω^depth. Default: `OPERATORS`.
         depth: The largest depth.
-        tolerance: The distance at which floats count as equal; see `classes_of`.
+        tolerance: The distance at which floats count as equal. Default: the bound on their rounding; see
+            `operator_classes`.
     """
     if not isinstance(graph, Graph) or graph.nodes == 0:
         raise TypeError(f"graph must be a Graph with one node or more; got {checks.shown(graph)}")
     checks.whole("depth", depth, at_least=0, at_most=1000)
-    checks.real("tolerance", tolerance, at_least=0)
+    if tolerance is not None:
+        checks.real("tolerance", tolerance, at_least=0)
     chosen = OPERATORS if operators is None else operators
     if not isinstance(chosen, Mapping) or not all(callable(operator) for operator in chosen.values()):
         raise TypeError(f"operators must be a dict of functions of a graph by name; got {checks.shown(operators)}")

@@ -13,7 +13,9 @@ from jaxtyping import Int
 from dynascope import checks
 
 
-def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> Int[np.ndarray, " nodes"]:
+def classes_of(
+    values: Any, *, start: Any = None, tolerance: float = 1e-9, errors: np.ndarray | None = None
+) -> Int[np.ndarray, " nodes"]:
     """The classes of equal rows.
 
     Args:
@@ -21,6 +23,8 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
         start: A partition to refine: rows are compared within its classes only.
         tolerance: Two floats are equal if a chain of values of the same column joins them with gaps of at most this, as
             a share of the column's largest value if that is above 1.
+        errors: How far each float may be from its exact value, in the shape of the values. Two are then told apart if a
+            gap separates what they may be, whatever the tolerance: rows that are equal are never told apart.
     """
     checks.real("tolerance", tolerance, at_least=0)
     values = checks.native(values)
@@ -34,8 +38,18 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
         raise ValueError(f"values must be finite; got {checks.shown(values)} with nan or infinity")
     columns = array[:, None] if array.ndim == 1 else array
     found = np.zeros(len(columns), np.int64) if start is None else partition("start", start, len(columns))
-    for column in columns.T:
-        ranks = _ranks(column, float(tolerance)) if column.dtype.kind == "f" else _number(column)
+    if errors is not None:
+        errors = np.asarray(checks.array("errors", errors, min_ndim=1, empty=True), float)
+        if errors.shape != array.shape or np.any(~(errors >= 0)):
+            raise ValueError(f"errors must be numbers >= 0 in the shape of the values; got {checks.shown(errors)}")
+        errors = errors.reshape(columns.shape)
+    for number, column in enumerate(columns.T):
+        if column.dtype.kind != "f":
+            ranks = _number(column)
+        elif errors is not None:
+            ranks = _ranks_within(column, errors[:, number])
+        else:
+            ranks = _ranks(column, float(tolerance))
         found = _number(found * (ranks.max(initial=0) + 1) + ranks)
     return found
 
@@ -137,4 +151,14 @@ def _ranks(column: np.ndarray, tolerance: float) -> np.ndarray:
     gap = tolerance * max(1.0, float(np.abs(column).max(initial=0)))
     ranks = np.zeros(len(column), np.int64)
     ranks[order[1:]] = np.cumsum(np.diff(ordered) > gap)
+    return ranks
+
+
+def _ranks_within(column: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """The ranks of what is certainly apart: a new one where the next interval begins above all before it."""
+    low, high = column.astype(float) - errors, column.astype(float) + errors
+    order = np.argsort(low, kind="stable")
+    reached = np.maximum.accumulate(high[order])
+    ranks = np.zeros(len(column), np.int64)
+    ranks[order[1:]] = np.cumsum(low[order[1:]] > reached[:-1])
     return ranks

@@ -67,6 +67,27 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes 
     return np.stack([each.astype(object) for each in kept] if kept[-1].dtype == object else kept)
 
 
+def rounding_of_powers(matrix: Any, values: np.ndarray) -> Float[np.ndarray, "orders nodes channels"] | None:
+    """How far each of `powers` may be from its exact value; None if all are exact, or nothing is known.
+
+    A sum of d products is within (d + 6) units of rounding of the sum of their sizes, if each entry of ω is within 4
+    units of the number that is meant; what was wrong before is multiplied with the sizes of the entries (Higham 2002,
+    Accuracy and stability of numerical algorithms, section 3.1).
+
+    Args:
+        matrix: ω, (nodes, nodes).
+        values: What `powers` returned, (orders, nodes, channels).
+    """
+    if values.dtype.kind != "f" or not sp.issparse(matrix):
+        return None
+    sizes = abs(sp.csr_array(matrix)).astype(float)
+    units = (np.diff(sizes.indptr) + 6.0)[:, None] * np.finfo(values.dtype).eps
+    found = [np.zeros(values.shape[1:])]
+    for before in values[:-1]:
+        found.append(1.01 * (sizes @ found[-1] + units * (sizes @ np.abs(before).astype(float))))
+    return np.stack(found)
+
+
 def normalized_powers(
     matrix: Any, x: Any, order: int, *, graphs: int = 1, epsilon: float = 1e-5
 ) -> Float[np.ndarray, "orders nodes"]:

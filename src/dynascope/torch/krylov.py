@@ -19,6 +19,11 @@ from torch import Tensor
 
 from dynascope.torch.remainder import LEVELS, MISSED, NEEDED, Remainder
 
+PATIENCE = 24
+"""So many products without halving the error mean that a residual has come as far down as the products' rounding."""
+ROUNDING, MOST_ROUNDING = 20, 400
+"""Units of rounding that a residual may keep: so few at first, and at most so many where it gets no further."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value."""
 
@@ -107,6 +112,7 @@ class _Search:
         self.vectors[:begun], self.images[:begun] = rows, images
         matrix = _numpy(rows @ images.T)
         self.matrix[:begun, :begun] = (matrix + matrix.T) / 2
+        self.floor, self.best, self.since = self._rounding(ROUNDING), math.inf, 0
         self.ritz = self._rayleigh_ritz()
         self.remainder = self._begin() if aim.checked else None
 
@@ -154,11 +160,27 @@ class _Search:
         self.size += 1
         column = _numpy(self.vectors[: self.size] @ image)
         self.matrix[at, : self.size] = self.matrix[: self.size, at] = column
-        self.ritz = self._rayleigh_ritz()
+        self.floor = max(self.floor, self._rounding(ROUNDING))
+        self.ritz = self._give_way(self._rayleigh_ritz())
         if self.capacity < self.dimension and self.size >= self.capacity:
             self._shrink(max(self.pairs, self.capacity // 2))
         if self.aim.checked:
             self.remainder = self._begin() if self._done() else None
+
+    def _rounding(self, units: int) -> float:
+        """So many units of rounding of the operator."""
+        return units * self.numbers.eps * self.norm + self.numbers.tiny
+
+    def _give_way(self, ritz: _Ritz) -> _Ritz:
+        """The pairs, settled if no error is halved for long and the residuals are near rounding: this is how far they
+        get. Products are sums, whose rounding is larger than that of one number."""
+        worst, reached = np.max(ritz.excess), 1.5 * float(np.max(ritz.residuals[: self.aim.k]))
+        halved = worst < self.best / 2
+        self.best, self.since = (worst, 0) if halved else (self.best, self.since + 1)
+        if self.since < PATIENCE or not reached <= self._rounding(MOST_ROUNDING):
+            return ritz
+        self.floor, self.best = max(self.floor, reached), math.inf
+        return ritz._replace(settled=True)
 
     def _begin(self) -> Remainder:
         pairs = self.ritz.vectors[: self.aim.k]
@@ -212,7 +234,7 @@ class _Search:
         rival = np.arange(count) == self.pairs - 1
         tolerance = self.aim.tolerance / 4 if self.aim.checked else self.aim.tolerance  # the check needs half the gap
         allowed = np.where(rival, RIVAL_TOLERANCE, tolerance) * np.abs(values)
-        least = rounding * np.where(apart & ~rival, 1, 20) + self.numbers.tiny  # no residual gets to less than that
+        least = np.where(apart & ~rival, self._rounding(1), self.floor)
         excess = np.where(rival, residuals, estimates) / np.maximum(allowed, least)
         settled = count >= self.pairs and not np.any(excess > 1)
         return _Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess, bool(settled))
@@ -223,7 +245,7 @@ class _Search:
         tall, residuals = self._height(values), self.ritz.residuals[: self.aim.k]
         wanted = self.aim.tolerance / 2 * np.abs(values)
         rounding = self.numbers.eps * self.norm + self.numbers.tiny
-        close = np.maximum(wanted, 40 * rounding)
+        close = np.maximum(wanted, 2 * self.floor)
         above = tall[-1] + close[-1] * LEVELS
         low = np.minimum(tall - residuals * (residuals / np.maximum(wanted, 2 * rounding)), above[0])
         needed = np.where(residuals > close / 2, low, above[0])
