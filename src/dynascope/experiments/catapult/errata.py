@@ -105,7 +105,7 @@ class Errata(Experiment):
         rates = np.array([one.first.item(), one.second.item()])
         counter = below("units-of-rates", statement, rates, 0.02, shown=shown)
         printed = "two critical values are 2/λ_1(0) = 0.37 and 2/λ_2(0) = 0.39"
-        yield error(counter, printed, "Figures 3.3 and B.1")
+        yield erratum(counter, kind="misprint", printed=printed, at="Figures 3.3 and B.1")
 
     def _judge_proofs(self, reduced: xr.DataTree) -> Claims:
         def gap(counter: Claim, printed: str, at: str) -> Claim:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
-from dynascope.figures import panels
+from dynascope.figures import INK, panels
 from dynascope.lab.criteria import above, below, every, share
 from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
@@ -103,8 +103,8 @@ class MemoryMaps(TrainedExperiment):
             (one.maps_first, "Layer 1 attention", "key", "query"),
             (one.maps_feed, "Second MLP", "answer", "token given"),
             (one.maps_values, "Values of layer 2", "answer", "token given"),
-            (one.maps_match, "Scores, one trigger", "query", "copied token"),
-            (several.maps_match, f"Scores, {self.several} triggers", "query", "copied token"),
+            (one.maps_match, "Scores, one trigger (ringed)", "query", "copied token"),
+            (several.maps_match, f"Scores, {self.several} triggers (ringed)", "query", "copied token"),
         )
         for panel, (table, title, across, down) in zip(axes, titles, strict=True):
             attention = table is titles[0][0]
@@ -114,6 +114,10 @@ class MemoryMaps(TrainedExperiment):
             panel.grid(visible=False)
             panel.set(title=title, xlabel=across, ylabel=down)
             figure.colorbar(shown, ax=panel, fraction=0.046)
+        for panel, name in zip(axes[3:], ("one", "several"), strict=True):
+            triggers = measured[name].attrs["triggers"]
+            ring = {"markersize": 9, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 0.8}
+            panel.plot(triggers, triggers, "o", **ring)
         return {"memory-maps": figure}
 
 

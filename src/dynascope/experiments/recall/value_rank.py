@@ -100,7 +100,8 @@ class ValueRank(TrainedExperiment):
         for name, label, color in (("correct", "target", PALETTE[1]), ("noise", "noise", PALETTE[0])):
             for number, each in enumerate(reduced[name].transpose("seed", "rank").values):
                 by_rank.plot(reduced["rank"], each, "o-", color=color, markersize=3, label=None if number else label)
-            by_rank.axhline(float(reduced[f"full_{name}"].mean()), color=color, linewidth=0.8, linestyle=":")
+            whole = float(reduced[f"full_{name}"].mean())
+            by_rank.axhline(whole, color=color, linewidth=0.8, linestyle=":", label=f"{label}, uncut (mean)")
         by_rank.set(xscale="log", xlabel="rank of the first W_O", ylabel="probability", ylim=(0, 1), title="In the end")
         by_rank.legend(fontsize=8)
         shown = [rank for rank in self.ranks if rank <= self.dim // 2]
