@@ -18,7 +18,7 @@ from dynascope.lab.stored_run import StoredRun
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FIGURES = ("diffusion", "leads")
-WIDTH, FRAMES, TILE, MARGIN, COLORS = 1300, 13, 84, 22, 255
+WIDTH, FRAMES, TILE, MARGIN, QUALITY = 1300, 13, 84, 22, 75
 
 
 def main(folder: str) -> None:
@@ -37,7 +37,7 @@ def main(folder: str) -> None:
     chosen = np.unique(np.linspace(last // 8, last, FRAMES).astype(int))
     tiles = [[Image.fromarray(one) for one in pictures[at]] for at in chosen]
     frames = sheets(tiles, measured.separation.values, measured.step.values[chosen])
-    animate(frames, PICTURES / "concept-diffusion-paintings.gif")
+    animate(frames, PICTURES / "concept-diffusion-paintings.webp")
 
 
 def sheets(
@@ -61,10 +61,9 @@ def sheets(
 
 
 def animate(frames: Sequence[Image.Image], target: Path) -> None:
-    """Write the frames as an animation, each with colors of its own; the last one stays."""
-    few = [frame.quantize(COLORS, dither=Image.Dither.NONE) for frame in frames]
-    times = [450] * (len(few) - 1) + [2400]
-    few[0].save(target, save_all=True, append_images=few[1:], duration=times, loop=0, optimize=True)
+    """Write the frames as an animation in full colors; the last one stays."""
+    times = [450] * (len(frames) - 1) + [2400]
+    frames[0].save(target, save_all=True, append_images=frames[1:], duration=times, loop=0, quality=QUALITY, method=6)
     print(f"{target}: {target.stat().st_size // 1000} kB")
 
 
