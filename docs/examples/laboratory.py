@@ -37,6 +37,11 @@ found = sweep(Plateau, {"spread": [0.0, 0.3]}, base={"seeds": 3}, seeds=2, store
 print(found.verdict.isel(claim=0).to_series())  # holds, fails, erratum, or gap
 print(found.half_time.mean(["seed", "number"]))  # what the experiment reduces, over the grid
 
+# where a claim stops being true: points are placed where its verdict changes
+found = ds.lab.limits(Plateau, {"spread": (0.0, 2.0)}, base={"seeds": 3}, points=9, seeds=1, store=store)
+print("\n".join(found.text))  # the answer in sentences
+print(found.estimate.values)  # the limits; holds_at and fails_at are the neighbors on either side
+
 # what is stored, as a table; and a run without knowing its digest
 print(ds.lab.runs(store=store)[["digest", "seed", "holds", "fails", "bytes"]])
 assert ds.lab.load(Plateau, seeds=3, store=store).digest == stored.digest

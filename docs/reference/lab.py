@@ -102,6 +102,10 @@ execute(Setting.parse("graphs.pairs", preset="quick"), Store("runs")).verdict
 found = ds.lab.sweep("graphs.your-own", {"depth": [1, 2]}, store=Store("runs"))
 found.verdict.isel(seed=0).to_pandas()
 
+# %% limit_search.limits
+found = ds.lab.limits("graphs.your-own", {"depth": (1, 4)}, points=4, seeds=1, store=Store("runs"))
+print("\n".join(found.text))
+
 # %% store.Store
 Store("runs").ids()
 

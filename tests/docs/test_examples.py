@@ -16,6 +16,8 @@ from matplotlib import pyplot
 from dynascope.cli import app
 from dynascope.lab import registry
 from dynascope.lab.fields import assignment, build, grid_axis
+from dynascope.lab.limit_search.question import ask
+from dynascope.lab.limit_search.ranges import split
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -126,6 +128,10 @@ def test_every_command_names_what_exists(page: Path, monkeypatch: pytest.MonkeyP
         kind, given = parsed(line)
         if kind == "list":
             assert given["pattern"] == "*" or registry.match([given["pattern"]]), line
+        if kind == "limits":
+            base = dict(assignment(text) for text in given["changes"] or ())
+            options = {name: given[name] for name in ("claim", "preset", "control")}
+            ask(given["id"], dict(split(text) for text in given["over"]), base=base, **options)
         if kind not in ("run", "show", "sweep"):
             continue
         ids = given["ids"] if kind == "run" else [given["id"]]

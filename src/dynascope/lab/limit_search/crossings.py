@@ -75,7 +75,7 @@ def _edges(places: np.ndarray) -> Iterator[tuple[int, int]]:
         yield from ((int(a), int(b)) for a, b in itertools.pairwise(order))
     elif count > dimensions:
         try:
-            simplices = Delaunay(places, qhull_options="Qbb Qc QJ Pp").simplices
+            simplices = Delaunay(places).simplices
         except QhullError:
             return
         for simplex in simplices:

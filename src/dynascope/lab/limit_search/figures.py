@@ -30,29 +30,42 @@ LINEAR = 1e-2
 
 
 def draw(answer: Answer) -> Iterator[RenderedFigure]:
+    """The figure of an answer, rendered.
+
+    Args:
+        answer: What was found.
+    """
+    with drawing():
+        figure = make_figure(answer)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        width, height = (round(POINTS_PER_INCH * inches) for inches in figure.get_size_inches())
+    yield RenderedFigure("limits", _title(answer), buffer.getvalue(), width, height)
+
+
+def make_figure(answer: Answer) -> Figure:
     """The figure of an answer.
 
     Args:
         answer: The result of the search.
     """
     ranges = answer.question.ranges
-    title = answer.lines[0].partition(", ")[2]
-    with drawing():
-        if len(ranges) == 1:
-            figure = _over_one(answer)
-        elif len(ranges) == 2:
-            figure, axes = panels(1, size=(8.0, 5.2))
-            _region(axes, answer)
-            _plane(axes, answer, (0, 1))
-            _limits(axes, answer)
-            figure.legend(loc="outside right upper")
-        else:
-            figure = _over_more(answer)
-        figure.suptitle("\n".join(textwrap.wrap(title, 95)), fontsize=11, x=0.01, ha="left", weight="bold")
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        width, height = (round(POINTS_PER_INCH * inches) for inches in figure.get_size_inches())
-    yield RenderedFigure("limits", title, buffer.getvalue(), width, height)
+    if len(ranges) == 1:
+        figure = _over_one(answer)
+    elif len(ranges) == 2:
+        figure, axes = panels(1, size=(8.0, 5.2))
+        _region(axes, answer)
+        _plane(axes, answer, (0, 1))
+        _limits(axes, answer)
+        figure.legend(loc="outside right center")
+    else:
+        figure = _over_more(answer)
+    figure.suptitle("\n".join(textwrap.wrap(_title(answer), 78)), fontsize=11, x=0.01, ha="left", weight="bold")
+    return figure
+
+
+def _title(answer: Answer) -> str:
+    return answer.lines[0].partition(", ")[2]
 
 
 def _over_one(answer: Answer) -> Figure:
@@ -80,7 +93,7 @@ def _over_one(answer: Answer) -> Figure:
         axes.plot(answer.origin.values[0], y[x == answer.origin.values[0]][0], **_STAR)
     axes.set(xlabel=_label(span), ylabel="margin of the claim" if numeric else "share of seeds in which it holds")
     axes.set_xscale("log" if span.log else "linear")
-    figure.legend(loc="outside right upper")
+    figure.legend(loc="outside right center")
     return figure
 
 
@@ -92,7 +105,7 @@ def _over_more(answer: Answer) -> Figure:
     for panel in axes.flat[len(pairs) :]:
         panel.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper")
+    figure.legend(handles, labels, loc="outside right center")
     return figure
 
 
