@@ -76,7 +76,7 @@ def rounding_of_powers(matrix: Any, values: np.ndarray) -> Float[np.ndarray, "or
 
     Args:
         matrix: ω, (nodes, nodes).
-        values: What `powers` returned, (orders, nodes, channels).
+        values: The result of `powers`, (orders, nodes, channels).
     """
     if values.dtype.kind != "f" or not sp.issparse(matrix):
         return None

@@ -58,9 +58,9 @@ def operator_classes(
 ) -> Int[np.ndarray, "orders nodes"]:
     """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`.
 
-    They are exact if operator and features are integers. Of a sparse operator with floats, values count as different if
-    they differ by more than the rounding of their products, which is bounded: nodes that it sees alike are never told
-    apart, and those that it tells apart are, unless they differ by less.
+    They are exact if operator and features are integers. For a sparse operator with floats, values count as different
+    if they differ by more than the rounding of their products, which is bounded: nodes that it sees alike are never
+    told apart, and those that it tells apart are, unless they differ by less.
 
     Args:
         graph: The graph; its features, or 1 for every node, are the input.

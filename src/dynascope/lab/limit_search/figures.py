@@ -33,7 +33,7 @@ def draw(answer: Answer) -> Iterator[RenderedFigure]:
     """The figure of an answer, rendered.
 
     Args:
-        answer: What was found.
+        answer: The result of the search.
     """
     with drawing():
         figure = make_figure(answer)
