@@ -1,9 +1,10 @@
 # %% [markdown]
 # # A folder of checkpoints of a small GPT
 #
-# The training is over, and what is left is a folder of checkpoints. `ds.torch.replay` measures each of them, natively in
-# PyTorch and one at a time in memory. This tutorial trains a small GPT-2 of Hugging Face on characters of Shakespeare,
-# forgets the training, and reads from the folder alone what happened. It needs `pip install 'dynascope[torch,lm]'`.
+# The training is over, and what is left is a folder of checkpoints. `ds.torch.replay` measures each of them,
+# natively in PyTorch and one at a time in memory. This tutorial trains a small GPT-2 of Hugging Face on characters
+# of Shakespeare, forgets the training, and reads from the folder alone what happened. It needs `pip install
+# 'dynascope[torch,lm]'`.
 
 # %%
 from pathlib import Path
@@ -54,8 +55,8 @@ sorted(path.name for path in Path("gpt").iterdir())
 # ## Probes over the folder
 #
 # The loss `None` takes the one that the model returns, `model(**data).loss`. Modules are named as in
-# `model.named_modules()`, or by patterns. `sharpness(preconditioned=True)` measures in the geometry of Adam, for which
-# `replay` loads the state of the optimizer.
+# `model.named_modules()`, or by patterns. `sharpness(preconditioned=True)` measures in the geometry of Adam, for
+# which `replay` loads the state of the optimizer.
 
 # %%
 data = windows(24, torch.Generator().manual_seed(2))
@@ -72,16 +73,16 @@ trace = ds.torch.replay(model, "gpt", None, data, probes, optimizer=torch.optim.
 trace[["loss", "sharpness", "sharpness_error"]].to_dataframe().round(4)
 
 # %% [markdown]
-# One panel for each probe. The sharpness rises at first, and falls for the rest of the training. What the two blocks give
-# (linear CKA with the last checkpoint) moves away from the end before it approaches it. All eight heads attend to fewer
-# positions than they did.
+# One panel for each probe. The sharpness rises at first, and falls for the rest of the training. What the two
+# blocks give (linear CKA with the last checkpoint) moves away from the end before it approaches it. All eight heads
+# attend to fewer positions than they did.
 
 # %%
 ds.figures.plot_trace(trace[["loss", "sharpness", "alike", "attention"]])
 
 # %% [markdown]
-# In the geometry of Adam, training with full batches is at its edge of stability if the sharpness is
-# (2 + 2 β₁) / ((1 - β₁) η), here 38,000. This is what these small batches have:
+# In the geometry of Adam, training with full batches is at its edge of stability if the sharpness is (2 + 2 β₁) /
+# ((1 - β₁) η), here 38,000. This is what these small batches have:
 
 # %%
 trace.adam.to_series().dropna().round(-1)
@@ -89,8 +90,9 @@ trace.adam.to_series().dropna().round(-1)
 # %% [markdown]
 # ## Which weights gain rank
 #
-# The stable rank of a change, Σσ²/σ₁², counts the directions in which a weight matrix has moved. The
-# position embeddings and the second layers of the perceptrons gain the most. The first checkpoint has no change, and so no rank.
+# The stable rank of a change, Σσ²/σ₁², counts the directions in which a weight matrix has moved. The position
+# embeddings and the second layers of the perceptrons gain the most. The first checkpoint has no change, and so no
+# rank.
 
 # %%
 change = trace["rank"].to_pandas().round(1)
@@ -113,6 +115,6 @@ print(*(str(warning.message) for warning in caught), sep="\n")
 print("left out:", trace.attrs["left_out"])
 
 # %% [markdown]
-# The same from the shell, with the results in the [store](../store.md): `dynascope observe gpt --model FILE:FUNCTION
-# --data FILE:FUNCTION`. All probes are on the page on [trainings in PyTorch](../torch.md); a loop that is still running
-# is in [the tutorial before](torch_edge.py).
+# The same from the shell, with the results in the [store](../store.md): `dynascope observe gpt --model
+# FILE:FUNCTION --data FILE:FUNCTION`. All probes are on the page on [trainings in PyTorch](../torch.md); a loop
+# that is still running is in [the tutorial before](torch_edge.py).

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A PyTorch loop at the edge of stability
 #
-# You have a training loop in PyTorch, and want to know what it does beside making the loss smaller. This tutorial adds
-# one object and one line to a loop, and sees the sharpness rise until the learning rate stops it. It needs
+# You have a training loop in PyTorch, and want to know what it does beside making the loss smaller. This tutorial
+# adds one object and one line to a loop, and sees the sharpness rise until the learning rate stops it. It needs
 # `pip install 'dynascope[torch]'`.
 
 # %%
@@ -31,8 +31,8 @@ def make_model():
 # ## One object, one line
 #
 # A `Watch` holds the model, the loss, the data on which to measure, and probes by name. The loop stays as it is;
-# `watch.record(step)` measures the model as it is then. It changes nothing: mode, gradients, buffers and random states are
-# as before, so the training ends in the same bits as without it.
+# `watch.record(step)` measures the model as it is then. It changes nothing: mode, gradients, buffers and random
+# states are as before, so the training ends in the same bits as without it.
 
 # %%
 rate = 0.5
@@ -64,9 +64,9 @@ print(f"products with the Hessian at a recording: {float(watch.trace.sharpness_p
 # %% [markdown]
 # ## Where the learning rate stops the sharpness
 #
-# Gradient descent on a quadratic function diverges if the curvature exceeds 2 divided by the learning rate. Here the
-# sharpness rises to that line (dashed) and stays about there: the
-# [edge of stability](../edge.md). The loss then falls with oscillations.
+# Gradient descent on a quadratic function diverges if the curvature exceeds 2 divided by the learning rate. Here
+# the sharpness rises to that line (dashed) and stays about there: the [edge of stability](../edge.md). The loss
+# then falls with oscillations.
 
 # %%
 trace = watch.trace
@@ -87,8 +87,8 @@ for finding in ds.lab.findings(trace):
 # %% [markdown]
 # ## The other probes
 #
-# `plot` draws a panel for each probe, or for those that are named. The hidden layers (`1` and `3` are the names of the modules) move away from
-# where they began, and so does the tangent kernel.
+# `plot` draws a panel for each probe, or for those that are named. The hidden layers (`1` and `3` are the names of
+# the modules) move away from where they began, and so does the tangent kernel.
 
 # %%
 watch.plot(["kernel", "hidden"])
@@ -119,7 +119,7 @@ axes.set(xlabel="step", ylabel="sharpness × learning rate", ylim=(0, None))
 axes.legend()
 
 # %% [markdown]
-# For optimizers with momentum or preconditioning the line is another one; `sharpness(preconditioned=True)` measures in
-# the geometry of Adam. All probes are on the page on [trainings in PyTorch](../torch.md); `watch.save("digits")` puts
-# the trace into the [store](../store.md), where the report and the live page show it. If the training is over and its
-# checkpoints are on disk, see [a folder of checkpoints](torch_checkpoints.py).
+# For optimizers with momentum or preconditioning the line is another one; `sharpness(preconditioned=True)` measures
+# in the geometry of Adam. All probes are on the page on [trainings in PyTorch](../torch.md); `watch.save("digits")`
+# puts the trace into the [store](../store.md), where the report and the live page show it. If the training is over
+# and its checkpoints are on disk, see [a folder of checkpoints](torch_checkpoints.py).
