@@ -36,7 +36,7 @@ reference: $(STAMP)  ## write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
 
 $(VENV)/.installed-docs: $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch,lm]'
 	touch $@
 
 docs: $(VENV)/.installed-docs  ## the documentation site, in site/, with a gallery of the stored runs in RUNS

@@ -92,11 +92,17 @@ def run(cell: Cell, names: dict[str, Any], script: str) -> Outcome:
     try:
         with contextlib.redirect_stdout(printed):
             value = _evaluate(cell, names, script)
-            if value is not None:
+            figures = [value] if _is_figure(value) else []
+            if value is not None and not figures:
                 print(repr(value))
     except Exception as error:
         raise CellError(f"{script}, the cell at line {cell.line}: {type(error).__name__}: {error}") from error
-    return Outcome(cell, printed.getvalue().rstrip(), tuple(_figures()))
+    return Outcome(cell, printed.getvalue().rstrip(), tuple(_pictures(figures)))
+
+
+def _is_figure(value: Any) -> bool:
+    """Whether a value is a figure, which notebooks show."""
+    return f"{type(value).__module__}.{type(value).__name__}" == "matplotlib.figure.Figure"
 
 
 def _evaluate(cell: Cell, names: dict[str, Any], script: str) -> Any:
@@ -109,7 +115,7 @@ def _evaluate(cell: Cell, names: dict[str, Any], script: str) -> Any:
         return None
     value = eval(compile(ast.Expression(last.value), script, "eval"), names)
     first = value[0] if isinstance(value, list) and value else value
-    return None if type(first).__module__.startswith("matplotlib") else value
+    return None if type(first).__module__.startswith("matplotlib") and not _is_figure(value) else value
 
 
 def _shell(command: str, script: str, line: int) -> str:
@@ -127,16 +133,17 @@ def _shell(command: str, script: str, line: int) -> str:
     return "\n".join([f"$ {command}", *(each.rstrip() for each in done.stdout.rstrip().splitlines())])
 
 
-def _figures() -> Iterator[bytes]:
-    """The open figures of pyplot, as PNG; they are closed."""
-    if "matplotlib.pyplot" not in sys.modules:
-        return
-    from matplotlib import pyplot
+def _pictures(figures: list[Any]) -> Iterator[bytes]:
+    """The open figures of pyplot, which are closed, and others, as PNG."""
+    if "matplotlib.pyplot" in sys.modules:
+        from matplotlib import pyplot
 
-    for number in pyplot.get_fignums():
+        open_ones = [pyplot.figure(number) for number in pyplot.get_fignums()]
+        figures = open_ones + [figure for figure in figures if figure not in open_ones]
+        pyplot.close("all")
+    for figure in figures:
         file = io.BytesIO()
-        pyplot.figure(number).savefig(file, dpi=160, bbox_inches="tight", facecolor="white")
-        pyplot.close(number)
+        figure.savefig(file, dpi=160, bbox_inches="tight", facecolor="white")
         yield file.getvalue()
 
 

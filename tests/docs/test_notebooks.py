@@ -51,6 +51,13 @@ def test_a_figure_is_kept_with_its_cell_and_what_draws_is_not_shown(tmp_path: Pa
     assert (drawn.printed, after.figures) == ("", ())
 
 
+def test_a_figure_that_is_a_value_is_shown_once(tmp_path: Path):
+    script = tmp_path / "t.py"
+    script.write_text("# %%\nfrom matplotlib import figure, pyplot\nfigure.Figure()\n# %%\npyplot.figure()\n")
+    outcomes = notebooks.execute(script, tmp_path)
+    assert [(outcome.printed, len(outcome.figures)) for outcome in outcomes] == [("", 1), ("", 1)]
+
+
 def test_a_command_is_shown_with_what_it_prints(tmp_path: Path):
     (found,) = outcomes(tmp_path, "# !echo one\n# !echo two")
     assert found.printed == "$ echo one\none\n$ echo two\ntwo"
