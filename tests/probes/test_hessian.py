@@ -52,6 +52,21 @@ def test_alignment_of_a_gradient_that_is_known():
     np.testing.assert_allclose(trace.alignment_sharpness, 4, rtol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "learning_rate"), [("tanh", 0.1), ("relu", 0.06)])
+def test_one_eigenvalue_costs_three_products_a_step(activation, learning_rate):
+    """It was 3.1 before the search was checked, and may be a tenth more."""
+    net = ds.models.MLP(8, 3, width=16, out=1, key=jax.random.key(0), activation=activation, bias=True)
+    x = jax.random.normal(jax.random.key(1), (200, 8))
+    y = jnp.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
+    trace = ds.descend(
+        net, lambda net: jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2), optax.sgd(learning_rate), steps=800, record=1,
+        probes={"sharpness": ds.probes.sharpness()},
+    ).trace  # fmt: skip
+    assert trace.sharpness_products.mean() <= 1.1 * 3.1
+    assert (trace.sharpness_error <= 1e-3 * trace.sharpness).all()
+
+
 @pytest.mark.parametrize("steps", [50, 400])
 def test_where_two_eigenvalues_cross_the_new_top_one_is_followed(steps):
     """Curvature leaves the first direction and grows in another that no start vector, and no gradient, points to."""

@@ -156,6 +156,9 @@ def plain(value: Any) -> Any:
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
     """The Wilson score interval of a share, between 0 and 1; (0, 1) without trials.
 
+    At 95 % it covers that often on average over all shares, and at least 82 % of the time for any one: the fewest for
+    shares so near 0 or 1 that the rarer outcome is mostly not seen at all.
+
     Args:
         successes: The number of successes.
         trials: The number of trials.
