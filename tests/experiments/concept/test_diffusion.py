@@ -127,6 +127,23 @@ def test_a_separation_outside_its_range_is_named():
         built(separations=(0.2, 1.5))
 
 
+def test_coordinates_are_those_of_the_pixels_or_of_the_classifier():
+    seen, read = (painted(saturating(one), saturating(other)) for one, other in ((0.01, 0.05), (0.05, 0.01)))
+    measured = seen.assign(concepts_classified=read.concepts, classifier_accuracy=("concept", np.ones(2)))
+    predicted = xr.Dataset({"lead": (("space", "separation"), np.zeros((2, 1)))}, {"space": ["pixels", "told"]})
+    by_pixels, by_classifier = (
+        built(coordinates=name).reduce(measured, predicted) for name in ("pixels", "classifier")
+    )
+    assert float(by_pixels.lead.min()) > 0 > float(by_classifier.lead.max())
+    assert float(by_pixels.classifier_apart.item()) == pytest.approx(float(by_classifier.classifier_apart.item()))
+    assert float(by_pixels.classifier_apart.item()) > 0.01
+
+
+def test_coordinates_of_a_classifier_need_one():
+    with pytest.raises(ValueError, match="coordinates=classifier needs classifier_steps of at least 1; got 0"):
+        built(coordinates="classifier", classifier_steps=0)
+
+
 def test_an_exponential_slow_down_is_told_from_a_power_of_time_above_the_resolution():
     step = np.arange(10.0, 500.0, 10.0)
     exponential, power = np.exp(-step / 60), 1 / step

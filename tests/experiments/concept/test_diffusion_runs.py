@@ -47,7 +47,7 @@ def kill(progress):
     if progress.done > 0.7 * progress.total:
         os.kill(os.getpid(), signal.SIGKILL)
 
-loop.SLICE_SECONDS = 0.0
+driver.SLICE_SECONDS = 0.0
 run(PaintedConcepts(**json.loads(sys.argv[1])), store=Store(sys.argv[2]), on_progress=kill, keep_every=0.0)
 """
 

@@ -63,7 +63,7 @@ class Checkpoints(Size, OptionalExperiment):
     by putting it into other contexts, that of the words before by the difference. The document ascribes the early rank
     of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare, too short
     a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The control has
-    the words in random order. Presets small and full have not been run; the full cost on a CPU is an estimate."""
+    the words in random order. The full setting has not been run, and its cost on a CPU is an estimate."""
 
     text: str = "wikitext103"
     vocabulary: int = Field(8192, ge=100)
