@@ -264,3 +264,21 @@ def test_the_default_setting_is_the_first_point(disk, store: Store, at_once):
     outside = ds.lab.limits(disk, {"x": "0.5:1"}, base={"y": 0.0}, seeds=1, store=store)
     assert outside.default.item() == 0.2
     assert outside.distance.item() == pytest.approx(1.0, abs=1e-6), "in shares of the range, from outside of it"
+
+
+def test_the_report_has_a_page_with_the_answer_and_the_figure(disk, store: Store, tmp_path: Path, drawn):
+    from dynascope.lab.report import write
+
+    found = ds.lab.limits(disk, {"x": "0:1"}, base={"y": 0.0, "crash_beyond": 0.9}, points=8, seeds=1, store=store)
+    folder = Path(found.attrs["folder"])
+    index = write(store, tmp_path / "report", lambda _: disk)
+    assert f'href="toy.disk/limits/{folder.name}/index.html"' in index.read_text()
+    page = (tmp_path / "report" / "toy.disk" / "limits" / folder.name / "index.html").read_text()
+    assert "the smallest change of the default setting that breaks it: x 0.2 → " in page
+    assert "dynascope limits bounded.py::toy.disk --over x=0:1" in page
+    assert "too far" in page, "the gap"
+    assert (tmp_path / "report" / "toy.disk" / "limits" / folder.name / "figures" / "limits.svg").is_file()
+    (folder / "points.csv").write_text("x\n")
+    said: list[str] = []
+    write(store, tmp_path / "report", lambda _: disk, warn=said.append)
+    assert any("points.csv is damaged" in line for line in said)

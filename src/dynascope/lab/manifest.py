@@ -107,6 +107,21 @@ class SweepManifest(_Strict):
     files: Checksums
 
 
+class LimitsManifest(_Strict):
+    """The entries of the manifest of a search for limits that are read."""
+
+    id: str
+    title: str
+    claim: str
+    command: str
+    over: list[str]
+    runs: Count
+    preset: str | None
+    control: bool
+    figures: list[SweepFigure]
+    files: Checksums
+
+
 def check_manifest(kind: type[BaseModel], manifest: dict[str, Any]) -> None:
     """Raise a `StoreError`, one line that names the entry, if a manifest does not have this form."""
     try:

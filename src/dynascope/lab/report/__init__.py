@@ -48,6 +48,6 @@ def write(
             warn(f"left out: {problem}")
         for problem in undrawn:
             warn(f"shown as stored: {problem}")
-        if not atlas.experiments and not atlas.sweeps:
+        if not (atlas.experiments or atlas.sweeps or atlas.limits):
             warn(f"no runs are stored in {store.root}: the report is empty")
     return page

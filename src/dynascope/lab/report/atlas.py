@@ -10,6 +10,7 @@ from pathlib import Path
 from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report.about import About, Find, about
+from dynascope.lab.report.limits import LimitsPage, read_limits
 from dynascope.lab.report.pages import RunPage
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps
 from dynascope.lab.store import Store
@@ -24,12 +25,13 @@ MOST_OF_A_KIND = 30
 
 @dataclass(frozen=True)
 class ExperimentPages:
-    """An experiment, its runs (never empty, the card's first), the number of further runs, and its sweeps."""
+    """An experiment, its runs (never empty, the card's first), the number of further runs, its sweeps and limits."""
 
     id: str
     runs: Sequence[RunPage]
     left_out: int
     sweeps: Sequence[SweepPage]
+    limits: Sequence[LimitsPage]
 
     @property
     def chosen(self) -> RunPage:
@@ -46,6 +48,7 @@ class Atlas:
 
     experiments: Sequence[ExperimentPages]
     sweeps: Sequence[SweepPage]
+    limits: Sequence[LimitsPage]
     problems: Sequence[str]
     root: Path
 
@@ -97,12 +100,15 @@ def gather(store: Store, find: Find, data: bool = False) -> Atlas:
     read = [one for id in store.ids() for one in read_sweeps(store.root / id, data)]
     sweeps = [one for one in read if isinstance(one, SweepPage)]
     problems += [one for one in read if isinstance(one, str)]
+    looked = [one for id in store.ids() for one in read_limits(store.root / id, data)]
+    limits = [one for one in looked if isinstance(one, LimitsPage)]
+    problems += [one for one in looked if isinstance(one, str)]
     experiments = []
     for id, found in sorted(pages.items()):
         shown = kept(preferred(found))
-        own = [sweep for sweep in sweeps if sweep.id == id]
-        experiments.append(ExperimentPages(id, shown, len(found) - len(shown), own))
-    return Atlas(experiments, sweeps, problems, store.root)
+        own = [sweep for sweep in sweeps if sweep.id == id], [one for one in limits if one.id == id]
+        experiments.append(ExperimentPages(id, shown, len(found) - len(shown), *own))
+    return Atlas(experiments, sweeps, limits, problems, store.root)
 
 
 def preferred(pages: Iterable[RunPage]) -> list[RunPage]:

@@ -93,6 +93,16 @@ def _write_pages(atlas: Atlas, folder: Path) -> None:
         _copy(sweep.path, names, folder / sweep.folder)
         html = template.render(sweep=sweep, chosen=chosen.get(sweep.id), root="../../../")
         _save(folder / sweep.folder / "index.html", html)
+    _write_limits(atlas, pages, folder)
+
+
+def _write_limits(atlas: Atlas, pages: Environment, folder: Path) -> None:
+    template, chosen = pages.get_template("limits.html"), {one.id: one.chosen for one in atlas.experiments}
+    for limits in atlas.limits:
+        names = [*(figure.svg for figure in limits.figures), *(name for name, _ in limits.files)]
+        _copy(limits.path, names, folder / limits.folder)
+        html = template.render(limits=limits, chosen=chosen.get(limits.id), root="../../../")
+        _save(folder / limits.folder / "index.html", html)
 
 
 def _originals(run: RunPage, pictures: Pictures) -> list[str]:
