@@ -227,11 +227,12 @@ def claims(evidence: Evidence, argument: str) -> str:
 
 
 def cost(evidence: Evidence, name: str) -> str:
-    """How long a run took, on which device."""
+    """How long a run took, if it was not interrupted, and on which device."""
     facts = evidence["runs"][name]
     device = facts["device"]
     where = device[device.index("(") + 1 : -1] if device.startswith("gpu") else "CPU"
-    return f"{formatting.duration(facts['seconds'])} on one {where.removeprefix('NVIDIA ')}"
+    place = f"on one {where.removeprefix('NVIDIA ')}"
+    return place if facts["seconds"] is None else f"{formatting.duration(facts['seconds'])} {place}"
 
 
 def references(_: Evidence, system: str) -> str:

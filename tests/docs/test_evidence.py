@@ -69,6 +69,11 @@ def test_a_cost_names_the_device():
     assert make_evidence.cost(evidence, "a.b@full") == "4 min on one H200"
 
 
+def test_a_run_that_was_interrupted_has_no_cost():
+    evidence = {"runs": {"a.b@full": {"device": "gpu (NVIDIA H200)", "seconds": None}}}
+    assert make_evidence.cost(evidence, "a.b@full") == "on one H200"
+
+
 def of_two_sizes() -> dict:
     """An experiment whose main claim holds in quick and fails at full size."""
     claim = {"id": "c", "statement": "It rises", "measured": 2, "expected": "> 1", "verdict": "holds", "known": ""}

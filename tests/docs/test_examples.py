@@ -12,6 +12,7 @@ import jax
 import pytest
 import typer.main
 from matplotlib import pyplot
+from PIL import Image
 
 from dynascope.cli import app
 from dynascope.lab import registry
@@ -148,6 +149,14 @@ def test_every_experiment_has_its_line_on_a_page_and_its_system_in_the_readme():
     for entry in registry.entries():
         assert f"| `{entry.id}` |" in pages, f"no page of docs/ has a line for {entry.id}"
         assert f"'{entry.id.split('.')[0]}.*'" in readme, f"the README does not name the system of {entry.id}"
+
+
+def test_screenshots_have_all_their_colors():
+    """A palette turns shadows into halos, and tints a background that is nearly white."""
+    for shot in (DOCS / "pictures").glob("live-*"):
+        with Image.open(shot) as image:
+            assert image.mode == "RGB", shot.name
+            assert len(image.getcolors(2**24) or ()) > 1000, shot.name
 
 
 def test_pictures_are_small():
