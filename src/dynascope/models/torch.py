@@ -126,7 +126,7 @@ class TorchModel(eqx.Module):
         return TorchModel(parameters, Frozen(found), self.program, self.places)
 
 
-_traced = eqx.filter_jit(TorchModel._convert, inline=True)
+_traced = eqx.filter_jit(TorchModel._convert, inline=True)  # pyright: ignore[reportCallIssue]
 """The module's program runs once for each shape, also under several derivatives and in several programs."""
 
 
