@@ -1,5 +1,6 @@
 """Tangent kernels: of any model, layer by layer or by products; the critical rate, and where the loss lies."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,24 +62,22 @@ kernel = ds.geometry.tangent_kernel(params, x, apply=apply)
 print(kernel.shape, float(ds.geometry.critical_rate(params, x, apply=apply)))
 
 
-# a model of one's own whose kernel is made layer by layer: it shows its affine maps to a tap
-class Product:
-    def __init__(self, first, second):
-        self.first, self.second = first, second
+# any model, also of other libraries: its program says where the weights act, here three times
+class Recurrent(eqx.Module):
+    step: eqx.nn.Linear
+    readout: eqx.nn.Linear
 
     def __call__(self, x):
-        return self.tap_maps(x, lambda z, a, **_: z)
-
-    def tap_maps(self, x, tap):
-        hidden = tap(self.first @ x, x, scale=1.0, bias=False, windows=None)
-        return tap(self.second @ jnp.sin(hidden), jnp.sin(hidden), scale=1.0, bias=False, windows=None)
+        for _ in range(3):
+            x = jnp.tanh(self.step(x))
+        return self.readout(x)
 
 
-jax.tree_util.register_pytree_node(Product, lambda m: ((m.first, m.second), None), lambda _, leaves: Product(*leaves))
-own = Product(jax.random.normal(jax.random.key(4), (30, 20)) / 4, jax.random.normal(jax.random.key(5), (2, 30)) / 5)
-by_layers, by_gradients = (
-    ds.geometry.tangent_kernel(own, x),
-    ds.geometry.tangent_kernel(own, x, apply=lambda m, x: m(x)),
-)
-print(f"layer by layer and by gradients differ by {float(jnp.max(jnp.abs(by_layers - by_gradients))):.0e}")
-assert np.allclose(by_layers, by_gradients, rtol=1e-4, atol=1e-4)
+own = Recurrent(eqx.nn.Linear(20, 20, key=jax.random.key(4)), eqx.nn.Linear(20, 2, key=jax.random.key(5)))
+by_layers = ds.geometry.tangent_kernel(own, x)
+parts, rest = eqx.partition(own, eqx.is_array)
+jacobians = jax.vmap(jax.jacrev(lambda parts, x: eqx.combine(parts, rest)(x)), in_axes=(None, 0))(parts, x)
+rows = [leaf.reshape(by_layers.shape[0], -1) for leaf in jax.tree.leaves(jacobians)]
+from_jacobian = sum(part @ part.T for part in rows)
+print(f"layer by layer and from the Jacobian differ by {float(jnp.max(jnp.abs(by_layers - from_jacobian))):.0e}")
+assert np.allclose(by_layers, from_jacobian, rtol=1e-4, atol=1e-4)

@@ -97,7 +97,7 @@ def find_affine_maps(
     """
     leaves, structure = jax.tree.flatten(weights)
     traced = jax.make_jaxpr(lambda leaves, x: function(jax.tree.unflatten(structure, leaves), x))(leaves, x)
-    matrices = frozenset(k for k, leaf in enumerate(leaves) if sum(side > 1 for side in leaf.shape) > 1)
+    matrices = frozenset(k for k, leaf in enumerate(leaves) if leaf.ndim > 1)
     maps: list[AffineMap] = []
     lost: set[int] = set()
 

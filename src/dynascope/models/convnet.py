@@ -9,12 +9,11 @@ from typing import get_args
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization, Tap, no_tap
+from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization
 
 Image = Float[Array, "_ _ _"]
 """Height, width, channels."""
@@ -60,30 +59,15 @@ class Affine(eqx.Module):
         self.bias = draw(for_bias, shape[-1:]) if bias else None
         self.scale, self.stride = 1 / root if ntk else 1.0, stride
 
-    def __call__(self, x: Array, tap: Tap = no_tap) -> Array:
-        conv = self.weight.ndim == 4
-        z = self._convolved(x) if conv else x @ self.weight
+    def __call__(self, x: Array) -> Array:
+        z = self._convolved(x) if self.weight.ndim == 4 else x @ self.weight
         if self.scale != 1.0:
             z = self.scale * z
-        if self.bias is not None:
-            z = z + self.bias
-        return tap(z, x, scale=self.scale, bias=self.bias is not None, windows=self._windows if conv else None)
+        return z if self.bias is None else z + self.bias
 
     def _convolved(self, x: Image) -> Image:
         strides = (self.stride, self.stride)
         return lax.conv_general_dilated(x[None], self.weight, strides, "SAME", dimension_numbers=_LAYOUT)[0]
-
-    def _windows(self, x: Image) -> Image:
-        """At every position of the output the part of the image it depends on, flattened like the weight."""
-        size, stride = self.weight.shape[:2], self.stride
-        around = lax.padtype_to_pads(x.shape[:2], size, (stride, stride), "SAME")
-        padded = jnp.pad(x, (*around, (0, 0)))
-        rows, columns = (-(-side // stride) for side in x.shape[:2])
-
-        def shifted(i: int, j: int) -> Image:
-            return padded[i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
-
-        return jnp.concatenate([shifted(i, j) for i in range(size[0]) for j in range(size[1])], axis=-1)
 
 
 _LAYOUT = ("NHWC", "HWIO", "NHWC")
@@ -147,21 +131,12 @@ class ConvNet(eqx.Module):
         self.head = Affine((height * width * channels[-1], out), key=keys[-1], **common)
 
     def __call__(self, x: Image) -> Float[Array, " out"]:
-        return self.tap_maps(x, no_tap)
-
-    def tap_maps(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map.
-
-        Args:
-            x: One image.
-            tap: See `models.mlp.Tap`.
-        """
         checks.example(self, x, self.shape)
         for convolution, pools in zip(self.convolutions, self.pools, strict=True):
-            x = ACTIVATIONS[self.activation](convolution(x, tap))
+            x = ACTIVATIONS[self.activation](convolution(x))
             for _ in range(pools):
                 x = halve(x)
-        return self.head(x.ravel(), tap)
+        return self.head(x.ravel())
 
 
 def myrtle5(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -14,23 +14,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-
-Tap = Callable[..., Array]
-"""`tap(outputs, inputs, *, scale: float, bias: bool, windows: Callable | None) -> outputs`: a hook at affine maps.
-
-A model may have `tap_maps(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) calls
-`tap(z, a, scale=..., bias=..., windows=...)` and continues with the value that it returns. Features lie on the last
-axis of z and a; axes before it are positions at which the same W acts (of an image, of a sequence). A convolution acts
-on windows of its input: it passes the whole image as a, and in `windows` the function that extracts them. All
-parameters of the model must belong to such maps, each used once. Derivatives with respect to the parameters then follow
-from a and the derivative with respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
-"""
-
-
-def no_tap(outputs: Array, inputs: Array, **_: Any) -> Array:
-    """The tap that changes nothing."""
-    return outputs
-
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
 Parameterization = Literal["standard", "ntk"]
@@ -122,20 +105,10 @@ class MLP(eqx.Module):
         return eqx.tree_at(lambda net: net.weights, blank, weights)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        return self.tap_maps(x, no_tap)
-
-    def tap_maps(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map.
-
-        Args:
-            x: The input, (in,).
-            tap: See `models.mlp.Tap`.
-        """
         checks.example(self, x, self.weights[0].shape[1:])
         last = len(self.weights) - 1
         for layer in range(last + 1):
-            scale, bias = self._scale(layer), self.biases is not None
-            x = tap(self.affine(layer, x), x, scale=scale, bias=bias, windows=None)
+            x = self.affine(layer, x)
             if layer < last:
                 x = ACTIVATIONS[self.activation](x)
         return x

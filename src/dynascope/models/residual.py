@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.convnet import Affine, Image
-from dynascope.models.mlp import Parameterization, Tap, no_tap
+from dynascope.models.mlp import Parameterization
 
 STEM = 16
 """Channels of the first convolution; the three groups have 1, 2 and 4 times as many, times the widening."""
@@ -22,10 +22,10 @@ class Block(eqx.Module):
     second: Affine
     shortcut: Affine | None
 
-    def __call__(self, x: Image, tap: Tap) -> Image:
+    def __call__(self, x: Image) -> Image:
         open_ = jax.nn.relu(x)
-        branch = self.second(jax.nn.relu(self.first(open_, tap)), tap)
-        return branch + (x if self.shortcut is None else self.shortcut(open_, tap))
+        branch = self.second(jax.nn.relu(self.first(open_)))
+        return branch + (x if self.shortcut is None else self.shortcut(open_))
 
 
 class WideResNet(eqx.Module):
@@ -87,19 +87,10 @@ class WideResNet(eqx.Module):
         self.head = affine(fan_in, out)
 
     def __call__(self, x: Image) -> Float[Array, " out"]:
-        return self.tap_maps(x, no_tap)
-
-    def tap_maps(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map.
-
-        Args:
-            x: One image.
-            tap: See `models.mlp.Tap`.
-        """
         channels = self.stem.weight.shape[2]
         if x.ndim != 3 or x.shape[2] != channels:
             raise ValueError(f"WideResNet takes one image (height, width, {channels}); got shape {x.shape}")
-        x = self.stem(x, tap)
+        x = self.stem(x)
         for block in self.blocks:
-            x = block(x, tap)
-        return self.head(jnp.mean(jax.nn.relu(x), axis=(0, 1)), tap)
+            x = block(x)
+        return self.head(jnp.mean(jax.nn.relu(x), axis=(0, 1)))

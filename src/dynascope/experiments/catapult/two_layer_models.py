@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from dynascope.geometry.tangent_kernel import tangent_kernel
 from dynascope.models import MLP, ConvNet, Gated, Taylor, freeze_gates, linearize
 from dynascope.models.frozen import Frozen
-from dynascope.models.mlp import Tap, no_tap
 
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
@@ -50,17 +49,14 @@ class GatedConvolution(eqx.Module):
     start: Frozen
 
     def __call__(self, x: Float[Array, "_ _ _"]) -> Float[Array, " out"]:
-        return self.tap_maps(x, no_tap)
-
-    def tap_maps(self, x: Float[Array, "_ _ _"], tap: Tap) -> Float[Array, " out"]:
         opened = self.start.value().convolutions[0](x) > 0
-        hidden = self.network.convolutions[0](x, tap)
-        return self.network.head(jnp.where(opened, hidden, 0).ravel(), tap)
+        hidden = self.network.convolutions[0](x)
+        return self.network.head(jnp.where(opened, hidden, 0).ravel())
 
 
 def frozen_gates(network: MLP | ConvNet) -> Gated | GatedConvolution:
     """The quadratic model of a network of two ReLU layers, in closed form: the same function as `models.quadratic`
-    gives, at the cost of the network, and with its tangent kernel known by layers."""
+    gives, at the cost of the network."""
     return freeze_gates(network) if isinstance(network, MLP) else GatedConvolution(network, Frozen(network))
 
 
