@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +86,50 @@ def test_a_regression_with_three_outputs_has_each_eigenvalue_three_times():
     watch.record(0)
     expected = np.repeat(np.linalg.eigvalsh((2 / 180 * x.T @ x).numpy())[::-1][:2], 3)
     np.testing.assert_allclose(watch.trace.top[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "convolutional", "attention"])
+def test_the_largest_eigenvalues_are_those_of_the_dense_hessian_and_of_curvlinops(name, networks):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        curvlinops = pytest.importorskip("curvlinops", reason="curvlinops-for-pytorch is not installed")
+    make, shape = networks[name]
+    module = make().double().eval()
+    data = torch.randn(9, *shape, dtype=torch.float64), torch.randn(9, 3, dtype=torch.float64)
+    probe = ds.torch.top_eigenvalues(5, tolerance=1e-8, max_products=2000)
+    watch = ds.torch.Watch(module, "mse", data, {"top": probe})
+    watch.record(0)
+    with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        warnings.simplefilter("ignore")
+        dense = hessian(ds.torch.Objective(module, "mse", data))
+        operator = curvlinops.HessianLinearOperator(
+            module, torch.nn.MSELoss(), list(module.parameters()), [data], check_deterministic=False
+        )
+        theirs = operator.to_scipy() @ np.eye(operator.shape[0])
+    np.testing.assert_allclose(watch.trace.top[0], np.linalg.eigvalsh(dense)[::-1][:5], rtol=1e-7)
+    np.testing.assert_allclose(watch.trace.top[0], np.linalg.eigvalsh(theirs)[::-1][:5], rtol=1e-6)
+
+
+def test_repeated_eigenvalues_of_a_network_are_those_of_the_dense_hessian():
+    """Equal halves of a network that meet in separate outputs have every eigenvalue twice."""
+    half = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1)).double()
+    x = torch.randn(20, 4, dtype=torch.float64)
+    y = torch.sin(x[:, :1])
+
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.halves = torch.nn.ModuleList([copy.deepcopy(half), copy.deepcopy(half)])
+
+        def forward(self, x):
+            return torch.cat([one(x) for one in self.halves], dim=1)
+
+    data = x, torch.cat([y, y], dim=1)
+    probe = ds.torch.top_eigenvalues(6, tolerance=1e-8, max_products=2000)
+    watch = ds.torch.Watch(Twice(), "mse", data, {"top": probe})
+    watch.record(0)
+    single = np.linalg.eigvalsh(hessian(ds.torch.Objective(half, "mse", (x, y))))[::-1][:3]
+    np.testing.assert_allclose(watch.trace.top[0], np.repeat(single / 2, 2), rtol=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
