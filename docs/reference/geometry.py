@@ -15,6 +15,12 @@ def loss(net):
     return jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
 
 
+def on_rows(net, rows):
+    """The mean squared error on some rows."""
+    inputs, targets = rows
+    return jnp.mean((jax.vmap(net)(inputs)[:, 0] - targets) ** 2)
+
+
 def quartic(w):
     """A loss of one weight with a minimum at 0."""
     return jnp.sum(w**2 / 2 - w**4 / 20)
@@ -151,12 +157,6 @@ jnp.linalg.matrix_rank(cut["w"])
 
 
 # %% gradient_noise
-def on_rows(net, rows):
-    """The mean squared error on some rows."""
-    inputs, targets = rows
-    return jnp.mean((jax.vmap(net)(inputs)[:, 0] - targets) ** 2)
-
-
 ds.geometry.gradient_noise(on_rows, net, (x, y))
 
 # %% GradientNoise
