@@ -12,6 +12,7 @@ ON_ONE_THREAD = (
     "graph_training",
     "probe_cost",
     "recall_step",
+    "repeated_spectra",
     "sharpness",
     "sim_ensembles",
     "tangent_kernel",

@@ -73,9 +73,9 @@ trace = ds.torch.replay(model, "gpt", None, data, probes, optimizer=torch.optim.
 trace[["loss", "sharpness", "sharpness_error"]].to_dataframe().round(4)
 
 # %% [markdown]
-# One panel for each probe. The sharpness rises at first, and falls for the rest of the training. What the two
-# blocks give (linear CKA with the last checkpoint) moves away from the end before it approaches it. All eight heads
-# attend to fewer positions than they did.
+# One panel for each probe. The sharpness rises at first, and falls for the rest of the training. The
+# outputs of both blocks (linear CKA with the last checkpoint) first move away from the end, then approach it. At the
+# end all eight heads attend to fewer positions than at the start.
 
 # %%
 ds.figures.plot_trace(trace[["loss", "sharpness", "alike", "attention"]])

@@ -118,6 +118,11 @@ def test_no_eigenvalue_of_a_kernel_is_missed(name, precision):
 TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 
 
+def test_there_are_sixty_spectra_and_more():
+    """Hessians and kernels in two precisions; each is searched from two starts, and Hessians for two ends."""
+    assert 2 * (len(POSITIVE) + len(SIGNED)) + 2 * len(POSITIVE) >= 60
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("name", [*POSITIVE, *SIGNED])
 def test_a_diagonalized_hessian_is_not_called_converged_where_it_is_not(name, precision):
