@@ -53,7 +53,8 @@ class MultipleDescents(SymmetricExperiment):
         "grows-after-suppression": "A major grows from the first step on, and faster while its minor shrinks: the two "
         "stages overlap. It reaches 1/2 only after its minor has peaked.",
         "decays-after": "Without other concepts a minor turns where its stronger major is at 2 (a_i + a_j) over "
-        "(3 a_i + a_j), here 0.84; with them it turns at 0.77. When it has lost a tenth of its peak the major is above 0.9.",
+        "(3 a_i + a_j), here 0.84; with them it turns at 0.77. When it has lost a tenth of its peak the major is above "
+        "0.9.",
     }
 
     references: ClassVar[tuple[Reference, ...]]
