@@ -97,7 +97,7 @@ class Answer:
             return "the default setting was not judged"
         verb = "breaks" if self.origin.holds else "makes"
         if self.change is None:
-            return "the smallest change of the default setting is not known: a field is not a number there"
+            return "the default setting has no place beside these ranges: a field is no number, or has no logarithm"
         ranges, change = self.question.ranges, self.change
         moved = [
             f"{span.name} {_number(now)} → {_at([span], [at], change.uncertainty).partition('=')[2]}"

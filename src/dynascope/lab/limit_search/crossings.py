@@ -35,7 +35,7 @@ def crossings(points: Sequence[Point], ranges: Sequence[Range]) -> list[Crossing
         points: The points that were looked at.
         ranges: The ranges.
     """
-    judged = [point for point in points if point.holds is not None and all(0 <= at <= 1 for at in point.place)]
+    judged = judged_within(points)
     steps = [span.step for span in ranges]
     fixed = few_integers(steps)
     free = [number for number in range(len(ranges)) if number not in fixed]
@@ -50,6 +50,15 @@ def crossings(points: Sequence[Point], ranges: Sequence[Range]) -> list[Crossing
                 holds, fails = (group[a], group[b]) if group[a].holds else (group[b], group[a])
                 found.append(_crossing(holds, fails, group))
     return found
+
+
+def judged_within(points: Sequence[Point]) -> list[Point]:
+    """The points within the ranges at which the claim was judged: the default setting may lie outside.
+
+    Args:
+        points: The points that were looked at.
+    """
+    return [point for point in points if point.holds is not None and all(0 <= at <= 1 for at in point.place)]
 
 
 def _crossing(holds: Point, fails: Point, group: Sequence[Point]) -> Crossing:
@@ -93,7 +102,7 @@ def share_holding(points: Sequence[Point], ranges: Sequence[Range], drawn: int =
     from scipy.spatial import KDTree
     from scipy.stats import qmc
 
-    judged = [point for point in points if point.holds is not None]
+    judged = judged_within(points)
     places = qmc.Sobol(len(ranges), scramble=False).random(drawn)
     known = np.array([point.place for point in judged])
     for number in few_integers([span.step for span in ranges]):  # an integer is nearest to itself

@@ -18,6 +18,7 @@ from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab import formatting
 from dynascope.lab.drawing import drawing
 from dynascope.lab.limit_search.answer import Answer
+from dynascope.lab.limit_search.crossings import judged_within
 from dynascope.lab.limit_search.points import Point
 from dynascope.lab.limit_search.ranges import Range
 from dynascope.lab.limit_search.search import few_integers
@@ -146,7 +147,7 @@ def _interpolate(answer: Answer, places: np.ndarray) -> np.ndarray:
     from scipy.interpolate import LinearNDInterpolator
 
     ranges = answer.question.ranges
-    judged = [point for point in answer.points if point.holds is not None and all(0 <= at <= 1 for at in point.place)]
+    judged = judged_within(answer.points)
     known = np.array([point.place for point in judged]).reshape(-1, 2)
     values = np.array([np.clip(point.value, -1e12, 1e12) for point in judged])
     fixed = few_integers([span.step for span in ranges])
