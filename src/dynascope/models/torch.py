@@ -125,7 +125,8 @@ class TorchModel(eqx.Module):
         return TorchModel(parameters, Frozen(found), self.program, self.places)
 
 
-_traced = eqx.filter_jit(TorchModel._convert, inline=True)
+_jit: Callable[..., Any] = eqx.filter_jit  # it hands further options to jax.jit
+_traced = _jit(TorchModel._convert, inline=True)
 """The module's program runs once for each shape, also under several derivatives and in several programs."""
 
 

@@ -121,13 +121,13 @@ def max_pool(
     counts = [(was - r - 1) // s + 1 for was, r, s in zip(padded.shape[2:], reach, step, strict=True)]
     if min(counts) < 1:
         raise ValueError(f"the window is larger than the input {input.shape[2:]}")
-    largest = None
-    for place in itertools.product(*(range(size) for size in kernel)):
+    largest = jnp.zeros(())
+    for number, place in enumerate(itertools.product(*(range(size) for size in kernel))):
         first = [i * d for i, d in zip(place, spread, strict=True)]
         last = [f + (count - 1) * s + 1 for f, count, s in zip(first, counts, step, strict=True)]
         shifted = lax.slice(padded, (0, 0, *first), (*input.shape[:2], *last), (1, 1, *step))
-        larger = None if largest is None else (shifted > largest) | jnp.isnan(shifted)
-        largest = shifted if larger is None else jnp.where(larger, shifted, largest)
+        larger = (shifted > largest) | jnp.isnan(shifted)
+        largest = jnp.where(larger, shifted, largest) if number else shifted
     return largest
 
 
