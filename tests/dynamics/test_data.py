@@ -11,7 +11,13 @@ import dynascope as ds
 
 X = np.random.default_rng(0).standard_normal((32, 3))
 KINDS = {"float64": np.asarray, "float32": np.float32, "jax": jax.numpy.asarray}
-PROBES = {"rows": ds.probes.batch_rows(), "rate": ds.probes.batch_critical_rate(), "loss": ds.probes.loss()}
+PROBES = {
+    "rows": ds.probes.batch_rows(),
+    "critical": ds.probes.batch_critical_rate(),
+    "loss": ds.probes.loss(),
+    "noise": ds.probes.gradient_noise(),
+    "curvature": ds.probes.batch_sharpness(4),
+}
 
 
 def model():
@@ -35,9 +41,11 @@ def test_all_dynamics_take_any_arrays(kind):
     task = ds.tasks.Supervised("mse")
 
     def member(rate):
-        return ds.Descent(model(), task, optax.sgd(rate), data=(data, data), batch=8, key=jax.random.key(1))
+        how = {"data": (data, data), "batch": 8, "key": jax.random.key(1), "probes": PROBES}
+        return ds.Descent(model(), task, optax.sgd(rate), **how)
 
-    assert np.isfinite(ds.ensemble(member, {"rate": [0.1, 0.2]}, steps=5).trace.loss).all()
+    trace = ds.ensemble(member, {"rate": [0.1, 0.2]}, steps=5).trace
+    assert all(np.isfinite(trace[name]).all() for name in PROBES)
     assert np.isfinite(ds.flow(model(), task, data=(data, data), times=[0.0, 1.0]).trace.loss).all()
     flow = ds.central_flow(model(), task, learning_rate=0.1, data=(data, data), steps=5)
     assert np.isfinite(flow.trace.loss).all()
