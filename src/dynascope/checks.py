@@ -84,6 +84,9 @@ def real(
     within &= (below is None or number < below) and (at_most is None or number <= at_most)
     if not (np.isfinite(number) and within):
         raise ValueError(f"{name} must be {allowed}; got {number:g}")
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    if abs(number) > float(np.finfo(dtype).max):
+        raise ValueError(f"{name} must be {allowed}, that {dtype} can hold; got {number:g}")
     return number if isinstance(value, int) else value
 
 

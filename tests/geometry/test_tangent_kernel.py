@@ -443,6 +443,14 @@ def test_a_model_in_float32_has_products_where_float64_is_on():
         np.testing.assert_allclose(found.values[0], np.linalg.eigvalsh(contracted(model, x))[-1], rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["fcn", "fcn of equinox", "cnn", "cnn of equinox"])
+def test_inputs_may_be_integers(name):
+    whole = np.round(3 * np.asarray(images(name))).astype(np.int64)
+    kernel = ds.geometry.tangent_kernel(MODELS[name](), whole)
+    same = ds.geometry.tangent_kernel(MODELS[name](), whole.astype(np.float32))
+    np.testing.assert_allclose(kernel, same, rtol=0, atol=1e-6 * np.abs(same).max())
+
+
 def test_what_has_no_kernel_is_told_in_one_line():
     net, params, x = MODELS["fcn"](), dictionary(), jnp.ones((6, 4))
     with pytest.raises(TypeError, match=r"model must be callable, or apply\(params, x\) must be given; got "):

@@ -61,3 +61,12 @@ def test_only_a_linear_network_has_a_matrix():
 def test_weights_must_follow_one_another():
     with pytest.raises(ValueError, match=r"matrices that can be multiplied, .*; got shapes \[\(2, 3\), \(2, 3\)\]"):
         MLP.from_weights([jnp.ones((2, 3)), jnp.ones((2, 3))])
+
+
+def test_a_scale_beyond_the_largest_number_is_refused():
+    with pytest.raises(
+        ValueError, match=r"scale must be a finite number, at least 0, that float32 can hold; got 1e\+40"
+    ):
+        MLP(3, 2, key=jax.random.key(0), scale=1e40)
+    with jax.enable_x64(True):
+        assert np.isfinite(MLP(3, 2, key=jax.random.key(0), scale=1e40).weights[0]).all()

@@ -207,8 +207,10 @@ def _meet(equation: JaxprEqn, place: int, operands: list[Any], results: list[Any
         tap(parameter, None, results[0], results[0])
         return results
     inputs, entries, lay_inputs, lay_outputs = found
+    lookup = name in LOOKUPS
+    if not lookup and not jnp.issubdtype(inputs.dtype, jnp.floating):
+        inputs = inputs.astype(results[0].dtype)
     shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (inputs, results[0])]
-    lookup = not jnp.issubdtype(inputs.dtype, jnp.floating)
     affine = AffineMap(parameter.leaf, entries, shapes[0], lay_inputs, shapes[1], lay_outputs, lookup)
     return [tap(parameter, affine, inputs, results[0])]
 
@@ -299,3 +301,6 @@ KINDS = {
     "dynamic_slice": _one_row,
 }
 """Equations that are affine maps of a parameter, if they have the right form."""
+
+LOOKUPS = ("gather", "dynamic_slice")
+"""Those whose inputs are the numbers of rows."""
