@@ -187,6 +187,16 @@ def _convert_leaf(name: str, leaf: Any) -> Any:
     return found.astype(np.float32) if found.dtype == np.float16 else _uncut(found)
 
 
+def jax_model(model: Any) -> Any:
+    """The model with its arrays of NumPy and other libraries as JAX arrays; a PyTorch module is refused."""
+
+    def leaf(value: Any) -> Any:
+        found = _convert_leaf("model", value)
+        return jnp.asarray(found) if isinstance(found, np.ndarray) and found.dtype.kind in "fc" else found
+
+    return jax.tree.map(leaf, model)
+
+
 def not_torch(name: str, value: Any) -> None:
     """Refuse a PyTorch module: `from_torch` converts it."""
     if any(f"{kind.__module__}.{kind.__name__}" == "torch.nn.modules.module.Module" for kind in type(value).__mro__):

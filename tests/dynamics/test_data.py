@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import xarray as xr
 
 import dynascope as ds
 
@@ -58,3 +60,21 @@ def test_tensors_of_torch_are_data():
         model(), ds.tasks.Supervised("mse"), optax.sgd(0.1), data=(data, data), batch=8, key=jax.random.key(1), steps=5
     )
     assert np.isfinite(found.trace.loss).all()
+
+
+@pytest.mark.parametrize(
+    "model", [np.ones(3), np.ones(3, np.float32), {"w": np.ones((1, 3))}], ids=["float64", "float32", "tree"]
+)
+def test_a_model_may_be_arrays_of_numpy(model):
+    def loss(model):
+        return sum((leaf**2).sum() for leaf in jax.tree.leaves(model))
+
+    same = jax.tree.map(jnp.asarray, model)
+    runs = [
+        lambda model: ds.descend(model, loss, optax.sgd(0.1), steps=2),
+        lambda model: ds.flow(model, loss, times=[0.0, 1.0]),
+        lambda model: ds.central_flow(model, loss, 0.1, steps=2),
+    ]
+    for run in runs:
+        xr.testing.assert_equal(run(model).trace, run(same).trace)
+    xr.testing.assert_equal(ds.observe([model], loss), ds.observe([same], loss))

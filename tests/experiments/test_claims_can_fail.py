@@ -22,7 +22,21 @@ EVIDENCE = Path(__file__).parents[2] / "evidence"
 PLACES = sorted(path.parent for path in EVIDENCE.glob("*/*/reduced.nc"))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place.parent.name}-{place.name}")
+SLOW = {"concept.transient-memorization"}
+"""Experiments that are judged for minutes."""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(
+            place,
+            id=f"{place.parent.name}-{place.name}",
+            marks=pytest.mark.long if place.parent.name in SLOW else (),
+        )
+        for place in PLACES
+    ],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_every_claim_about_the_evidence_can_fail(place: Path):
     fields = json.loads((place / "config.json").read_text(encoding="utf-8"))["fields"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import dynascope as ds
 from dynascope.lab.claims import claim
 from dynascope.lab.errors import ExperimentCrash, UsageError
 from dynascope.lab.fields import build
@@ -88,3 +90,9 @@ def test_what_a_method_may_not_return_is_one_line(
     monkeypatch.setattr(walk, method, answer)
     with pytest.raises(ExperimentCrash, match=rf"toy.walk: {method} failed: \w+: {line}"):
         run(walk(), store=store)
+
+
+def test_no_name_of_the_lab_is_a_module_too():
+    """Importing the module would put it in the place of the function."""
+    folder = Path(ds.lab.__file__).parent
+    assert [name for name in ds.lab.__all__ if (folder / name).exists() or (folder / f"{name}.py").exists()] == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab.findings import Finding, findings
+from dynascope.lab.trace_findings import Finding, findings
 
 STEPS = np.arange(0, 1001, 50)
 

@@ -50,9 +50,9 @@ def compare(
 
 
 def _print(compared: Comparison) -> None:
-    from dynascope.lab.findings import sentences
     from dynascope.lab.run_tables import claims_side_by_side, differences_table
     from dynascope.lab.terminal import console
+    from dynascope.lab.trace_findings import sentences
 
     out = console()
     for name, run in (("A", compared.a), ("B", compared.b)):

@@ -103,7 +103,7 @@ def observe(
 def _print(stored: StoredRun, as_json: bool) -> None:
     import xarray as xr
 
-    from dynascope.lab.findings import findings, sentences
+    from dynascope.lab.trace_findings import findings, sentences
 
     trace = stored.measured()
     assert not isinstance(trace, xr.DataTree)

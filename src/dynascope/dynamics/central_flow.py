@@ -122,6 +122,7 @@ class CentralFlow(Process[CentralState]):
         substeps: int = 4,
         dense: int = DENSE,
     ) -> None:
+        model = checks.jax_model(model)
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         size = sum(leaf.size for leaf in leaves)
         if any(leaf.dtype.itemsize < 4 for leaf in leaves):

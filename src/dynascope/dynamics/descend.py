@@ -84,6 +84,7 @@ class Descent(SteppedProcess[DescentState]):
             got = checks.shown(optimizer)
             raise TypeError(f"optimizer must be an optax transformation, such as optax.sgd(0.1); got {got}")
         checks.flags(reshuffle=reshuffle)
+        model = checks.jax_model(model)
         self.model, self.optimizer, self.reshuffle = model, optimizer, reshuffle
         self.objective = Objective(task, model, data=data, batch=batch, key=key)
         self.probes = name_probes({"loss": basic.loss()} if probes is None else probes)

@@ -76,6 +76,7 @@ class Flow(Process[FlowState]):
             raise TypeError(f"solver must be one of diffrax, such as diffrax.Tsit5(); got {checks.shown(solver)}")
         if tolerance is not None:
             tolerance = float(checks.real("tolerance", tolerance, above=0, below=1))
+        model = checks.jax_model(model)
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         self.model, self.max_steps = model, checks.whole("max_steps", max_steps, at_least=1, at_most=2**31 - 1)
         self.objective = Objective(task, model, data=data)

@@ -42,7 +42,6 @@ class Objective(eqx.Module):
         batch: int | None = None,
         key: PRNGKeyArray | None = None,
     ) -> None:
-        checks.not_torch("model", model)
         trained = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         if sum(leaf.size for leaf in trained) == 0:
             raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")

@@ -188,7 +188,7 @@ def _loaded(
         except Exception as error:
             _leave_out(step, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", left_out)
         else:
-            yield step, model
+            yield step, checks.jax_model(model)
 
 
 def _numbered(

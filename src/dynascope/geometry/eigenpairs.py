@@ -57,6 +57,7 @@ class Eigenpairs(eqx.Module):
     """The k vectors and the next one: a start for the search at a neighboring point."""
 
 
+@checks.converts
 def top_eigenpairs(
     loss: Loss,
     params: PyTree,

@@ -77,7 +77,7 @@ def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree
     v = given if given is not None else ravel_pytree(eqx.filter(vector, eqx.is_inexact_array))[0]
     if v.shape != flat.point.shape:
         raise ValueError(f"vector must have {flat.point.size} entries, as the parameters; got {v.size}")
-    _, image = jax.jvp(jax.grad(flat.objective), (flat.point,), (v,))
+    _, image = jax.jvp(jax.grad(flat.objective), (flat.point,), (v.astype(flat.point.dtype),))
     return image if given is not None else flat.unflatten(image)
 
 

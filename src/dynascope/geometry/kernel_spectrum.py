@@ -58,6 +58,7 @@ def kernel_operator(
     return size, lambda vector: matrix @ vector, matrix
 
 
+@checks.converts
 def kernel_eigenpairs(
     model: PyTree,
     x: PyTree,
@@ -125,6 +126,7 @@ def pairs_of(
     return search_eigenpairs(product, everywhere, aim, start, seed)
 
 
+@checks.converts
 def critical_rate(
     model: PyTree,
     x: PyTree,
@@ -165,6 +167,7 @@ def rate_of(largest: Float[Array, ""], size: int, convention: Convention = "mse"
     return 2 / (slope(size, convention) * largest)
 
 
+@checks.converts
 def kernel_change(
     model: PyTree,
     start: PyTree,
@@ -233,6 +236,7 @@ def split_loss(
     return Split(scale * jnp.stack(top), scale * jnp.stack(rest))
 
 
+@checks.converts
 def eigenspace_losses(
     model: PyTree,
     x: PyTree,
@@ -280,6 +284,7 @@ def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n
     return y.reshape(outputs.shape)
 
 
+@checks.converts
 def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], *, apply: Apply | None = None) -> Float[Array, ""]:
     """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r.
 

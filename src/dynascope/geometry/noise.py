@@ -34,6 +34,7 @@ class GradientNoise(NamedTuple):
     """|G|², without the bias that noise adds."""
 
 
+@checks.converts
 def gradient_noise(loss: BatchLoss, params: PyTree, data: PyTree, *, rows: int = 1) -> GradientNoise:
     """The gradient noise scale of a loss that is a mean over rows.
 
@@ -105,6 +106,7 @@ class BatchSharpness(NamedTuple):
     """Its standard error over the batches that were drawn."""
 
 
+@checks.converts
 def batch_sharpness(
     loss: BatchLoss, params: PyTree, data: PyTree, *, batch: int, key: PRNGKeyArray, draws: int = 16
 ) -> BatchSharpness:

@@ -10,12 +10,12 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 if _TYPE_CHECKING:
-    from dynascope.lab.findings import findings as findings
     from dynascope.lab.limit_search import limits as limits
     from dynascope.lab.listing import runs as runs
     from dynascope.lab.lookup import load as load
     from dynascope.lab.observations import save_observation as save_observation
     from dynascope.lab.sweeps import sweep as sweep
+    from dynascope.lab.trace_findings import findings as findings
 
 _HOMES = {
     "sweep": "sweeps",
@@ -23,7 +23,7 @@ _HOMES = {
     "runs": "listing",
     "load": "lookup",
     "save_observation": "observations",
-    "findings": "findings",
+    "findings": "trace_findings",
 }
 
 __all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

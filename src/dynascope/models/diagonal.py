@@ -45,7 +45,7 @@ class Diagonal(eqx.Module):
             raise ValueError(
                 f"u and v must have shape ({size},), one entry for each product; got {np.shape(u)}, {np.shape(v)}"
             )
-        self.u, self.v, self.network = u, v, network
+        self.u, self.v, self.network = checks.jax_array("u", u), checks.jax_array("v", v), network
 
     def product(self) -> Product:
         """beta = u * v."""

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from dynascope.lab import formatting
-from dynascope.lab.findings import sentences
 from dynascope.lab.report.about import About
 from dynascope.lab.stored_run import StoredRun
+from dynascope.lab.trace_findings import sentences
 
 FILES = {
     "measured.nc": "what was measured",
