@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 RUNS ?= runs
+PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist clean
+.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist releases poster clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -57,7 +58,12 @@ bench: $(STAMP)  ## the races against the tools one would pick instead (installs
 	$(BIN)/python -m benchmarks
 
 dist: $(STAMP)  ## the wheel and the source archive, in dist/
+	rm -rf dist
 	$(BIN)/python -m hatchling build
+
+releases: dist  ## install both packages with the oldest and the newest dependencies on each of PYTHONS, and use them
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python tests/releases.py $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) runs report dist build site

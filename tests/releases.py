@@ -92,7 +92,7 @@ def check(python: str, resolution: str, package: Path) -> Iterator[str]:
         rows = json.loads(call(UV, "pip", "list", "--format", "json", "--python", bin / "python", folder=folder))
         versions = {row["name"]: row["version"] for row in rows}
         yield "installed: " + ", ".join(f"{name} {versions[name]}" for name in ("dynascope", *SHOWN))
-        run = "run concept.signal-order --preset quick --json".split()
+        run = ["run", "concept.signal-order", "--preset", "quick", "--json"]
         (row,) = json.loads(call(bin / "dynascope", *run, folder=folder))
         if row["verdict"] != "holds":
             raise Broken(f"the verdict of concept.signal-order is {row['verdict']}")
