@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 RUNS ?= runs
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist releases poster clean
+.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist releases slides clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,6 +49,10 @@ audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour 
 evidence: $(STAMP)  ## judge the evidence, with what is in runs, by today's claims, and write the numbers on the pages
 	$(BIN)/python docs/make_evidence.py $(RUNS)
 	$(BIN)/python docs/make_ledger.py
+
+IDS ?=
+slides: $(STAMP)  ## slides of the experiments in IDS, from the evidence, in build/slides.html
+	$(BIN)/python docs/make_slides.py $(IDS)
 
 mutate: $(STAMP)  ## break the science on purpose: each break must be seen by a claim or a test
 	$(BIN)/python tests/mutations/mutate.py

@@ -289,10 +289,10 @@ def _cell(evidence: Evidence, id: str, size: str) -> str:
     fails = "**fails**: " if claims[0]["verdict"] == "fails" else ""
     facts = evidence.get("runs", {}).get(f"{id}@{size}") or {"changed": False, "judged": True}
     old = "" if not facts["changed"] else "†" if facts["judged"] else "‡"
-    return f"{fails}{_main_number(claims[0]['measured'])}; {good} of {len(claims)}{old}"
+    return f"{fails}{main_number(claims[0]['measured'])}; {good} of {len(claims)}{old}"
 
 
-def _main_number(measured: Any) -> str:
+def main_number(measured: Any) -> str:
     """What decides the verdict, without the numbers beside it."""
     if isinstance(measured, dict) and "share" in measured:
         return formatting.share(measured)
