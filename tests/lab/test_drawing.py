@@ -23,8 +23,9 @@ def test_a_panel_without_a_finite_value_says_so_and_the_others_do_not():
 
 def test_a_logarithmic_panel_without_a_positive_value_is_drawn_without_a_warning():
     figure = Figure(layout="constrained")
-    figure.subplots().loglog([1, 10], [np.nan, np.nan])
+    figure.subplots().loglog([1, 10], [0, -1])
     assert "figures/one.png" in render_figures(lambda: {"one": figure})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["no positive value"]
 
 
 def test_an_axis_of_integers_has_integers_as_ticks(monkeypatch):

@@ -128,7 +128,12 @@ def _keep_in_range(figure: Figure) -> None:
 
 
 def _say_if_empty(figure: Figure) -> None:
-    """Say in a panel why it shows nothing, if every number in it is NaN or infinite."""
+    """Say in a panel why it shows nothing: no number is finite, or none is positive on a logarithmic axis."""
     for axes in figure.axes:
-        if axes.has_data() and not axes.texts and not np.isfinite(axes.dataLim.get_points()).all():
-            axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center", color="gray")
+        if axes.has_data() and not axes.texts:
+            limits = axes.dataLim
+            least = [limits.minposx] * (axes.get_xscale() == "log") + [limits.minposy] * (axes.get_yscale() == "log")
+            finite, visible = np.isfinite(limits.get_points()).all(), np.isfinite(least).all()
+            if not (finite and visible):
+                why = "no positive value" if finite else "no finite value"
+                axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color="gray")
