@@ -6,7 +6,9 @@ import json
 import runpy
 from pathlib import Path
 
-from dynascope.ledger import statements
+import pytest
+
+from dynascope.ledger import Statement, statements, verdicts
 from dynascope.ledger.verdicts import RECORD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -30,3 +32,36 @@ def test_the_counts_add_up_to_all_statements():
 def test_the_largest_size_is_last():
     sizes = {"full": (1, "a"), "quick": (9, "b"), "gpu": (2, "c"), "code": (1, "d")}
     assert list(MAKE["_by_size"](sizes)) == ["quick", "code", "gpu", "full"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        (("a.b/own",), "as printed"),
+        (("a.b@panel/own",), "as printed"),
+        (("a.b/small",), "as printed, in a smaller setting"),
+        (("a.b/own", "a.b/small"), "as printed, in a smaller setting"),
+        (("a.b/bad",), "does not hold"),
+        (("a.b/new",), "not run"),
+        ((), "no claim"),
+    ],
+    ids=str,
+)
+def test_the_first_table_counts_a_statement_by_its_verdict_and_size(
+    claims: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+):
+    record = {
+        "a.b/own": {"quick": "holds", "panel": "holds", "full": "holds"},
+        "a.b/small": {"quick": "holds"},
+        "a.b/bad": {"full": "fails"},
+    }
+    monkeypatch.setattr(verdicts, "record", lambda: record)
+    row = Statement("d", "Figure 1", "figure", "p", claims=claims, not_judged="" if claims else "a diagram")
+    assert MAKE["_kind"](row) == expected
+
+
+def test_a_row_that_waits_for_a_run_says_what_it_takes():
+    (line,) = MAKE["not_run"]({"catapult.top-eigenspace": ["svhn", "svhn-cnn"]})
+    assert line.startswith("Not run: the full setting takes ")
+    assert line.endswith(" on one H200; data: svhn")
+    assert MAKE["not_run"]({"rank.vision": ["cifar100"]}) == ["Not run: the full setting needs a GPU; data: cifar100"]
