@@ -150,7 +150,7 @@ def not_run(settings: dict[str, list[str]]) -> list[str]:
         times = [] if formatting.needs_gpu(cost["full"]) else [f"{formatting.duration(cost['full'])} on two CPU cores"]
         if formatting.GPU in cost:
             times.append(f"{formatting.duration(cost[formatting.GPU])} on one {formatting.GPU}")
-        takes = f"the full setting takes {' or '.join(times)}" if times else "the full setting needs a GPU"
+        takes = f"the full setting takes {' or '.join(times)}" if times else "it needs a GPU"
         data = sorted({name for preset in presets for name in _data(id, preset)})
         lines.append(f"Not run: {takes}" + (f"; data: {', '.join(data)}" if data else ""))
     return list(dict.fromkeys(lines))
@@ -165,9 +165,15 @@ def _data(id: str, preset: str) -> tuple[str, ...]:
 def _sizes(found: tuple[Judgment, ...]) -> str:
     """The largest size of each claim that decides the verdict; every verdict of one whose sizes disagree."""
     judges = [claim for claim in found if claim.role != "support"]
-    told = [", ".join(dict.fromkeys(claim.size for claim in judges if claim.size))]
+    told = [", ".join(dict.fromkeys(_size(claim) for claim in judges if claim.size))]
     told += [f"{_name(claim)} {_verdicts(claim)}" for claim in judges if claim.is_divided]
     return "<br>".join(filter(None, told))
+
+
+def _size(claim: Judgment) -> str:
+    """The size at which a claim was judged; if it is smaller than the document's, with the data sets."""
+    data = _data(claim.claim.partition("/")[0].partition("@")[0], claim.size) if claim.size in SMALL else ()
+    return f"{claim.size} (data: {', '.join(data)})" if data else claim.size
 
 
 def _name(claim: Judgment) -> str:
