@@ -21,6 +21,7 @@ from dynascope.dynamics.process import Process
 from dynascope.dynamics.program import jit_cached
 from dynascope.dynamics.schema import examine, make_schema
 from dynascope.probes.basic import loss
+from dynascope.probes.descriptions import describe_trace
 from dynascope.probes.probe import Every, Probe, Probes, Snapshot, Value, name_probes
 
 
@@ -149,7 +150,9 @@ class _Observation:
             for name, values in self.values.items()
         }
         trace = make_schema(self.outline, recorded, {}).label(records, diverged_at=np.asarray(self.diverged_at))
-        return trace.assign_attrs(compile_seconds=self.seconds[0], run_seconds=sum(self.seconds[1:]))
+        return describe_trace(trace, self.process.probes).assign_attrs(
+            compile_seconds=self.seconds[0], run_seconds=sum(self.seconds[1:])
+        )
 
 
 def _begin(process: _Observed, arrays: PyTree, now: Array) -> PyTree:

@@ -141,8 +141,14 @@ def _draw(axes: Axes, trace: xr.Dataset, name: str, along: str) -> None:
         axes.legend()
     if _spans_decades(curves[np.isfinite(curves)]):
         axes.set_yscale("log")
-    title = variable.attrs.get("long_name", name.replace("_", " "))
-    axes.set(title=title, xlabel=along.removeprefix(f"{name}_"), ylabel=variable.attrs.get("units", ""))
+    title = name.replace("_", " ")
+    axes.set(title=title, xlabel=along.removeprefix(f"{name}_"), ylabel=_axis_label(variable, title))
+
+
+def _axis_label(variable: xr.DataArray, title: str) -> str:
+    """The long name, unless it is the title, and the unit, unless it is a plain number."""
+    long, units = variable.attrs.get("long_name", ""), variable.attrs.get("units", "1")
+    return " ".join(part for part in ("" if long == title else long, "" if units == "1" else f"[{units}]") if part)
 
 
 def _curves(variable: xr.DataArray, along: str) -> np.ndarray:

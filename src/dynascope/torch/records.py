@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dynascope import checks
 from dynascope.dynamics.schema import RESERVED, Outline, make_schema
+from dynascope.probes.descriptions import describe_trace
 from dynascope.probes.probe import Probe
 from dynascope.torch.snapshot import Snapshot
 
@@ -86,7 +87,7 @@ class Records:
         records = {name: _stack(self.values[name], like) for name, like in seen.items()}
         failed = [name for name in self.values if name not in seen and self.steps[name]]
         trace = make_schema(outline, recorded, {}).label(records, diverged_at=np.asarray(self.diverged_at))
-        return trace.assign_attrs({"failed": failed} if failed else {})
+        return describe_trace(trace, probes).assign_attrs({"failed": failed} if failed else {})
 
 
 def is_due(probe: Probe, step: int) -> bool:
