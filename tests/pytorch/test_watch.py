@@ -44,6 +44,16 @@ def test_the_trace_has_the_names_and_dimensions_of_every_trace():
     assert watch.plot() is not None
 
 
+def test_a_notebook_shows_small_curves():
+    watch = ds.torch.Watch(torch.nn.Linear(3, 2), "mse", (torch.randn(6, 3), torch.randn(6, 2)))
+    assert "0 recordings" in watch._repr_html_()
+    watch.record(0)
+    watch.record(3)
+    table = watch._repr_html_().partition("</table>")[0]
+    assert "2 recordings up to step 3" in table
+    assert table.count("<polyline") == 1
+
+
 def test_readers_of_curves_take_the_trace():
     model = network()
     watch = ds.torch.Watch(model, "mse", DATA)
