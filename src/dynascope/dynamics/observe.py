@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.convolutions import channels_last
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.objective import Loss, Objective
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.program import jit_cached
@@ -88,7 +89,9 @@ def observe(
     if probes is None and task is None:
         raise ValueError("give a task, whose loss is recorded, or probes")
     observation, left_out = None, []
-    for step, model in _loaded(models, steps, load, left_out):
+    total = len(models) if isinstance(models, Sized) else 0
+    for done, (step, model) in enumerate(_loaded(models, steps, load, left_out)):
+        current_monitor().progress(done, total, "models")
         if observation is None:
             objective = _no_loss if task is None else Objective(task, model, data=data)
             observation = _Observation(_Observed(probes=named, model=model, objective=objective))
