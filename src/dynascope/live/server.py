@@ -30,14 +30,21 @@ from dynascope.lab.registry import load
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
-from dynascope.live import explorer, stored, sweeps
+from dynascope.live import explorer, showcase, stored, sweeps
+from dynascope.live.captions import captions
 from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
 from dynascope.live.session import Session
 from dynascope.live.views import drawn_variables
 
 ASSETS = files("dynascope.live") / "assets"
-TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+}
 DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The policy for an SVG that is opened by itself: no scripts run."""
 
@@ -52,6 +59,7 @@ def app(store: Store, *, token: str, port: int, on_use: Callable[[], object] = l
         Route("/assets/{name}", live.asset),
         Route("/api/experiments", reads(live.experiments)),
         Route("/api/experiments/{id}", reads(live.form)),
+        Route("/api/experiments/{id}/opening", reads(live.opening)),
         Route("/api/check", answers(live.check), methods=["POST"]),
         Route("/api/run", answers(live.run), methods=["POST"]),
         Route("/api/stop", answers(live.stop), methods=["POST"]),
@@ -145,10 +153,22 @@ class Live:
         return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "private, no-cache"})
 
     def experiments(self, request: HttpRequest) -> object:
-        return stored.experiments(self.store)
+        shown, moving = showcase.pictures(), showcase.moving()
+        return [
+            {**one, "picture": name if (name := f"{one['id']}.webp") in shown else "", "moves": one["id"] in moving}
+            for one in stored.experiments(self.store)
+        ]
 
     def form(self, request: HttpRequest) -> object:
-        return form(experiment(request.path_params["id"]))
+        kind = experiment(request.path_params["id"])
+        return {**form(kind), "captions": captions(kind.id)}
+
+    def opening(self, request: HttpRequest) -> object:
+        """What an experiment opens on: the digest of a stored run, or what ships of it."""
+        id = request.path_params["id"]
+        if digest := stored.opening(self.store, experiment(id)):
+            return {"digest": digest}
+        return {"digest": "", **showcase.record(id)}
 
     async def check(self, request: HttpRequest) -> Response:
         setting = await self._setting(await _json(request))
@@ -280,8 +300,10 @@ def _download(data: bytes, media: str, name: str) -> Response:
 
 @cache
 def assets() -> dict[str, Any]:
-    """The files that a page loads, by name: its own, the report's style, and Plotly's script from its package."""
+    """The files that a page loads, by name: its own, pictures of experiments, the report's style, and Plotly's script
+    from its package."""
     own = {path.name: path for path in ASSETS.iterdir() if Path(path.name).suffix in TYPES}
     report = files("dynascope.lab.report") / "assets"
     plotly = files("plotly") / "package_data" / "plotly.min.js"
+    own |= showcase.pictures()
     return {**own, "style.css": report / "style.css", "icon.svg": report / "icon.svg", "plotly.min.js": plotly}

@@ -9,14 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab import formatting, registry
+from dynascope.lab import formatting, lookup, registry
 from dynascope.lab.claims import Claim
-from dynascope.lab.errors import StoreError, UsageError
+from dynascope.lab.errors import LabError, StoreError, UsageError
+from dynascope.lab.experiment import Experiment
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
 from dynascope.lab.report.prose import plain, prose
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
+from dynascope.live.headline import headline
 
 MOST_RUNS = 300
 """The most runs of an experiment that are listed."""
@@ -55,6 +57,16 @@ def runs(store: Store, id: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in ("folder", "settings")} for row in found]
 
 
+def opening(store: Store, kind: type[Experiment]) -> str:
+    """The digest of the run with which an experiment opens: the quick run, or else the latest; "" if there is none."""
+    try:
+        preset = "quick" if "quick" in kind.presets else None
+        return lookup.load(kind, preset=preset, seed=0, store=store).digest
+    except LabError:
+        latest = store.latest(kind.id)[0]
+        return latest[kind.id].digest if kind.id in latest else ""
+
+
 def opened(store: Store, id: str, digest: str) -> StoredRun:
     """A complete run; `NotThere` if there is none of this name."""
     folders = {path.name: path for path in store.folders(id)} if id in store.ids() else {}
@@ -87,6 +99,7 @@ def claim_row(claim: Claim) -> dict[str, Any]:
     row = claim.model_dump(mode="json")
     sentences = ("statement", "known", "printed", "post_hoc")
     texts = {name: format_value(row[name]) for name in ("measured", "expected")}
+    texts["headline"] = headline(row["measured"], row["expected"])
     return {**row, "mark": claim.mark, **texts, **{name: prose(row[name]) for name in sentences if row.get(name)}}
 
 
