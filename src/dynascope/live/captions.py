@@ -22,7 +22,8 @@ def captions(id: str) -> dict[str, Any]:
 
     Returns:
         `main`, the variables whose panels come first (empty: the first two); `legend`, a template of the names of its
-        settings; `scene`, the drawing beside the panels; and `panels`, for each variable its `title` and `look`.
+        settings; `scene`, the drawing beside the panels; and `panels`, for each variable its `title`, a
+        sentence of what to `look` for, and perhaps the names of its `axes`.
     """
     table = _table()
     own = table.get(id, {})
@@ -31,7 +32,7 @@ def captions(id: str) -> dict[str, Any]:
         "main": own.get("main", []),
         "legend": own.get("legend", ""),
         "scene": own.get("scene", ""),
-        "panels": {name: {"title": title, "look": look} for name, (title, look) in panels.items()},
+        "panels": {name: dict(zip(("title", "look", "axes"), text, strict=False)) for name, text in panels.items()},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from dynascope.lab import formatting
 
@@ -37,7 +38,25 @@ def headline(measured: object, expected: object) -> str:
             core = measured["measured"]
         elif difference and "difference" in words:
             core = measured[difference]
-    return _in_words(core, words)
+    return _in_words(_judged(core) if isinstance(core, Mapping) else core, words)
+
+
+def _judged(core: Mapping[str, object]) -> dict[str, object]:
+    """Without what was added for the reader, which comes after the numbers that are judged and is of another form."""
+
+    def form(item: tuple[str, object]) -> tuple[bool, bool]:
+        return _is_number(item[0]), isinstance(item[1], Mapping | list)
+
+    items = [(str(key), value) for key, value in core.items()]
+    return dict(takewhile(lambda item: form(item) == form(items[0]), items))
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_words(core: object, words: str) -> str:

@@ -59,7 +59,8 @@ def app(store: Store, *, token: str, port: int, on_use: Callable[[], object] = l
         Route("/assets/{name}", live.asset),
         Route("/api/experiments", reads(live.experiments)),
         Route("/api/experiments/{id}", reads(live.form)),
-        Route("/api/experiments/{id}/opening", reads(live.opening)),
+        Route("/api/opening", answers(live.opening), methods=["POST"]),
+        Route("/api/showcase/{id}", reads(live.shown)),
         Route("/api/check", answers(live.check), methods=["POST"]),
         Route("/api/run", answers(live.run), methods=["POST"]),
         Route("/api/stop", answers(live.stop), methods=["POST"]),
@@ -163,12 +164,15 @@ class Live:
         kind = experiment(request.path_params["id"])
         return {**form(kind), "captions": captions(kind.id)}
 
-    def opening(self, request: HttpRequest) -> object:
-        """What an experiment opens on: the digest of a stored run, or what ships of it."""
-        id = request.path_params["id"]
-        if digest := stored.opening(self.store, experiment(id)):
-            return {"digest": digest}
-        return {"digest": "", **showcase.record(id)}
+    async def opening(self, request: HttpRequest) -> Response:
+        """What a form opens on: the digest of a stored run, or what ships of its experiment."""
+        setting = await self._setting(await _json(request))
+        digest = await run_sync(stored.opening, self.store, setting)
+        found = {} if digest else await run_sync(showcase.record, setting.id, stored.is_usual(setting))
+        return plain({"digest": digest, **found})
+
+    def shown(self, request: HttpRequest) -> object:
+        return showcase.views(request.path_params["id"])
 
     async def check(self, request: HttpRequest) -> Response:
         setting = await self._setting(await _json(request))

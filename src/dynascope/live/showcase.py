@@ -38,9 +38,12 @@ def views(id: str) -> dict[str, Any]:
     return json.loads((SHOWCASE / f"{id}.json").read_text(encoding="utf-8"))
 
 
-def record(id: str) -> dict[str, Any]:
-    """The evidence that ships for an experiment: its claims as rows of the page, its views, and its picture."""
+def record(id: str, is_usual: bool = True) -> dict[str, Any]:
+    """The evidence that ships for an experiment: its claims as rows of the page, its views, and its picture; nothing
+    for other settings than the usual one."""
     name = f"{id}.webp"
+    if not is_usual:
+        return {"claims": [], "picture": "", "measured": [], "predicted": []}
     return {
         "claims": [claim_row(Claim(**claim)) for claim in _claims().get(id, [])],
         "picture": name if name in pictures() else "",

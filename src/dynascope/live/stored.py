@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab import formatting, lookup, registry
+from dynascope.lab import formatting, registry
 from dynascope.lab.claims import Claim
 from dynascope.lab.errors import LabError, StoreError, UsageError
-from dynascope.lab.experiment import Experiment
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
 from dynascope.lab.report.prose import plain, prose
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.live.headline import headline
@@ -57,14 +57,20 @@ def runs(store: Store, id: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in ("folder", "settings")} for row in found]
 
 
-def opening(store: Store, kind: type[Experiment]) -> str:
-    """The digest of the run with which an experiment opens: the quick run, or else the latest; "" if there is none."""
+def opening(store: Store, setting: Setting) -> str:
+    """The digest of the run on which a setting opens: its own; for the usual setting else the latest; "" if there is
+    none."""
     try:
-        preset = "quick" if "quick" in kind.presets else None
-        return lookup.load(kind, preset=preset, seed=0, store=store).digest
-    except LabError:
-        latest = store.latest(kind.id)[0]
-        return latest[kind.id].digest if kind.id in latest else ""
+        return opened(store, setting.id, setting.digest).digest
+    except (LabError, StoreError):
+        latest = store.latest(setting.id)[0] if is_usual(setting) and setting.id in store.ids() else {}
+        return latest[setting.id].digest if setting.id in latest else ""
+
+
+def is_usual(setting: Setting) -> bool:
+    """Whether it is what a page shows first: the quick preset, if there is one, as it stands."""
+    usual = "quick" if "quick" in type(setting.experiment).presets else None
+    return setting.preset == usual and not (setting.control or setting.changes or setting.seed)
 
 
 def opened(store: Store, id: str, digest: str) -> StoredRun:
