@@ -6,6 +6,7 @@ responds.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,7 +31,7 @@ from dynascope.lab.registry import load
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
-from dynascope.live import explorer, showcase, stored, sweeps
+from dynascope.live import explorer, showcase, stored
 from dynascope.live.captions import captions
 from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
@@ -167,12 +168,15 @@ class Live:
     async def opening(self, request: HttpRequest) -> Response:
         """What a form opens on: the digest of a stored run, or what ships of its experiment."""
         setting = await self._setting(await _json(request))
+        self.session.prepare(setting)
         digest = await run_sync(stored.opening, self.store, setting)
         found = {} if digest else await run_sync(showcase.record, setting.id, stored.is_usual(setting))
         return plain({"digest": digest, **found})
 
     def shown(self, request: HttpRequest) -> object:
-        return showcase.views(request.path_params["id"])
+        """What ships of an experiment, without loading it: what a page shows first if nothing of it is stored."""
+        id = request.path_params["id"]
+        return {**showcase.record(id), "captions": captions(id), "is_stored": id in self.store.ids()}
 
     async def check(self, request: HttpRequest) -> Response:
         setting = await self._setting(await _json(request))
@@ -206,6 +210,7 @@ class Live:
         return plain({})
 
     async def events(self, request: HttpRequest) -> Response:
+        asyncio.get_running_loop().run_in_executor(None, _leave_devices)  # the page is drawn: now the imports of forms
         after = request.headers.get("last-event-id", "")
         return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")
 
@@ -248,10 +253,10 @@ class Live:
         return _download(text.encode(), "text/csv", f"{_file_name(request)}-{plain_name}.csv")
 
     def sweeps(self, request: HttpRequest) -> object:
-        return sweeps.sweeps(self.store)
+        return _sweeps().sweeps(self.store)
 
     def maps(self, request: HttpRequest) -> object:
-        return sweeps.maps(self.store, request.path_params["id"], request.path_params["digest"])
+        return _sweeps().maps(self.store, request.path_params["id"], request.path_params["digest"])
 
     def cell(self, request: HttpRequest) -> object:
         named, asked = request.path_params, request.query_params
@@ -260,7 +265,7 @@ class Live:
             seed = int(asked.get("seed", "0"))
         except ValueError:
             raise UsageError("a cell has whole numbers: place=0,1&seed=0") from None
-        run = sweeps.run_at(self.store, named["id"], named["digest"], place, seed)
+        run = _sweeps().run_at(self.store, named["id"], named["digest"], place, seed)
         return {"id": run.id, "digest": run.digest}
 
     def _opened(self, request: HttpRequest) -> StoredRun:
@@ -285,12 +290,20 @@ def experiment(id: str) -> type[Experiment]:
     return load(id)
 
 
+def _sweeps() -> Any:
+    """The module of sweeps, which imports JAX: the first page does not wait for it."""
+    from dynascope.live import sweeps
+
+    return sweeps
+
+
 @cache
 def _leave_devices() -> None:
     """Keep this process off the accelerator, which belongs to the worker: an experiment's module may make arrays."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
+    import dynascope.dynamics  # noqa: F401  which every experiment imports
 
 
 def _file_name(request: HttpRequest) -> str:

@@ -11,16 +11,18 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray as xr
 
-from dynascope.dynamics.schema import Schema, Variable
 from dynascope.lab import formatting
 from dynascope.lab.drawing import spread
 from dynascope.lab.overlay import AXES, SAMPLES, traces
 from dynascope.live.names import names_of
+
+if TYPE_CHECKING:  # the server, which reads stored traces, is up seconds earlier without JAX
+    from dynascope.dynamics.schema import Schema, Variable
 
 Kind = Literal["curve", "path", "profile", "picture"]
 MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000

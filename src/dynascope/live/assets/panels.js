@@ -30,7 +30,9 @@ export class Panels {
   }
 
   // Another experiment: its captions, and no choice of scales yet.
-  about(captions) {
+  about(id, captions) {
+    if (this.id === id) return;
+    this.id = id;
     this.captions = captions;
     this.scales.clear();
     this.clear();
@@ -110,6 +112,7 @@ export class Panels {
     for (const { name, item, data, extra, note } of found) {
       item.note.textContent = note ?? "";
       const behind = backdrop(this.captions.scene, this.state, name, data);
+      if (behind[0]?.type === "contour") filled(extra, behind[0]);
       Plotly.react(item.plot, [...behind, ...data], layout(extra), config);
     }
   }
@@ -150,6 +153,12 @@ export class Panels {
       h("header", {}, h("h2", { title: name }, this.title(name)), scales ? [item.x, item.y] : null), look ? h("p", { class: "look" }, look) : null, item.plot, item.note);
     return item;
   }
+}
+
+// The valley fills the panel, with one unit as long on both axes.
+function filled(extra, { x, y }) {
+  Object.assign(extra.xaxis, { range: [x[0], x.at(-1)], constrain: "domain" });
+  Object.assign(extra.yaxis, { range: [y[0], y.at(-1)], constrain: "domain", scaleanchor: "x" });
 }
 
 // The children of an element, moved only where they are not there already.

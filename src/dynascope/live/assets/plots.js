@@ -26,18 +26,9 @@ export function drawing(view, count, state, name, clock, axes) {
   const { dims, labels, axis } = view.header;
   if (view.kind === "path") {
     const title = (k) => ({ text: axes?.[k] ?? `${words(dims[0])} ${labels[0][k]}` });
-    return { data, extra: { xaxis: { title: title(0) }, yaxis: { title: title(1), ...(comparable(data) ? { scaleanchor: "x", constrain: "domain" } : {}) } } };
+    return { data, extra: { xaxis: { title: title(0) }, yaxis: { title: title(1), } } };
   }
   return { data, extra: { xaxis: { title: { text: words(view.kind === "profile" ? dims[0] : axis) } }, yaxis: {} } };
-}
-
-// Whether both coordinates of paths have similar ranges, so that one unit can be as long on both axes.
-function comparable(data) {
-  const spans = ["x", "y"].map((key) => {
-    const values = data.flatMap((line) => Array.from(line[key])).filter(Number.isFinite);
-    return values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity);
-  });
-  return spans.every((span) => span > 0) && Math.max(...spans) < 2.5 * Math.min(...spans);
 }
 
 // The smallest and the largest positive value, and whether there is a negative one.

@@ -15,6 +15,7 @@ import { View, viewsOf } from "./views.js";
 
 const PAGE = crypto.randomUUID(); // tells the runs of this page from those of other tabs
 const fresh = (number = 0) => ({ number, views: new Map(), theory: new Map(), others: [], measured: false, fields: {}, names: null });
+const SHIPS = "From the evidence that ships with dynascope, of the quick run at seed 0.";
 const NOTHING_RUN = "These settings have not been run: press Run, and the curves grow while the network trains.";
 
 export class Runner {
@@ -104,24 +105,38 @@ export class Runner {
   async pick(id, set = undefined, open = false) {
     const other = this.id !== id;
     this.id = id;
+    if (open && other && !set) this.early(id);
     const experiment = await ask(pathOf("experiments", id));
     if (this.id !== id) return;
     this.experiment = experiment;
     byId("picked").textContent = id;
     byId("picker").open = false;
     byId("controls").hidden = false;
-    this.panels.about(experiment.captions);
+    this.panels.about(id, experiment.captions);
     document.title = `${id} · dynascope live`;
     const source = [experiment.document, experiment.place].filter(Boolean).join(", ");
-    fill(byId("head"), prose("h1", experiment.heading), h("p", { class: "soft" }, experiment.url ? h("a", { href: experiment.url, rel: "noreferrer", target: "_blank" }, source) : source),
-      h("p", { class: "soft" }, `Cost: ${experiment.cost}`), experiment.notes.length ? h("details", {}, h("summary", { class: "soft" }, "Notes"), experiment.notes.map((part) => prose("p", part))) : null);
+    fill(byId("head"), prose("h1", experiment.heading), h("p", { class: "soft" }, experiment.url ? h("a", { href: experiment.url, rel: "noreferrer", target: "_blank" }, source) : source, `; ${experiment.cost}`),
+      experiment.notes.length ? h("details", {}, h("summary", { class: "soft" }, "Notes"), experiment.notes.map((part) => prose("p", part))) : null);
     this.form.show(experiment, set);
     if ((other || open) && !this.underWay(id)) {
-      this.shown(fresh());
       this.say("", 0);
-      if (open) await this.open(id);
+      if (open) await this.open(id); else this.shown(fresh());
     }
     if (this.id === id) await this.runs.load(id, this.digest);
+  }
+
+  // What ships is there before the experiment is loaded, which takes a second.
+  async early(id) {
+    const found = await ask(pathOf("showcase", id)).catch(() => null);
+    if (this.id !== id || this.experiment?.id === id || !found?.measured.length || found.is_stored) return;
+    this.panels.about(id, found.captions);
+    this.showShipped(found);
+  }
+
+  showShipped(found) {
+    this.shown({ ...fresh(), views: viewsOf(found.measured), theory: viewsOf(found.predicted) });
+    showClaims(found.claims, SHIPS);
+    this.tell(found.claims.length ? `${SHIPS} Press Run to make it anew.` : "");
   }
 
   underWay(id) { return this.busy && this.running?.id === id; }
@@ -134,12 +149,8 @@ export class Runner {
       await this.showStored(id, found.digest);
       return;
     }
-    const state = { ...fresh(), views: viewsOf(found.measured), theory: viewsOf(found.predicted), fields: this.form.texts() };
-    this.shown(state);
-    const ships = "From the evidence that ships with dynascope, of the quick run at seed 0.";
-    showClaims(found.claims, ships);
-    this.tell(found.claims.length ? `${ships} Press Run to make it anew.` : "");
-    if (state.views.size) return;
+    this.showShipped(found);
+    if (found.measured.length) return;
     if (found.picture) this.empty(h("figure", { class: "shipped" }, h("img", { src: `/assets/${found.picture}`, alt: `Figure of ${id}` }), h("figcaption", {}, "Press Run: the curves grow while the network trains.")));
     else this.empty(NOTHING_RUN);
   }

@@ -17,7 +17,7 @@ export function head(views, rowOf, group) {
   const grid = Array.from({ length: size + 1 }, (_, k) => `M20 ${20 + k * cell}h${SIDE}M${20 + k * cell} 20v${SIDE}`).join("");
   const line = (y, text, kind = "label") => svg("text", { x: 320, y, class: kind }, text);
   return {
-    title: "The attention head", look: "Key matrix times query matrix, entry by entry: dark is large. It gains one direction at a time.",
+    title: "The attention head", look: "Key matrix times query matrix, entry by entry; a strong color is a large entry. It gains one direction at a time.",
     says: `${rank} of ${size} directions are learned.`,
     drawing: svg("svg", { viewBox: "0 0 560 290" }, svg("path", { d: grid, class: "axis" }), cells,
       line(120, String(rank), "figure"), line(150, `of ${size} directions are learned`), line(180, `${view.header.axis} ${number(view.times[rowOf(view)])}`)),
