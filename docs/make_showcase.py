@@ -40,7 +40,11 @@ def shipped(run: Any, names: tuple[str, ...]) -> dict[str, Any]:
     for trace in ("measured", "predicted"):
         data = getattr(run, trace)()
         drawn = [] if data is None else views.drawn_variables(data)
-        found[trace] = [{**view, "times": [float(f"{time:.6g}") for time in view["times"]]} for view in drawn if view["name"] in names]
+        found[trace] = [
+            {**view, "times": [float(f"{time:.6g}") for time in view["times"]]}
+            for view in drawn
+            if view["name"] in names
+        ]
     return found
 
 

@@ -98,7 +98,7 @@ class Layout:
         named = dict(zip(self.labels, places, strict=True))
         color = next((dim for dim in self.labels if dim not in SAMPLES), next(iter(self.labels), None))
         texts = [
-            ", ".join(self._named(dim, place[k]) for dim, place in named.items()) for k in range(len(self.members))
+            ", ".join(self._named(dim, int(place[k])) for dim, place in named.items()) for k in range(len(self.members))
         ]
         return {
             "name": self.name,
@@ -160,9 +160,7 @@ def drawable(layout: Layout) -> bool:
     return len(layout.times) > 1 and prod(layout.drawn_shape) <= LARGEST_PICTURE
 
 
-def stored_layout(
-    name: str, array: xr.DataArray, names: Mapping[str, Sequence[str]] | None = None
-) -> Layout | None:
+def stored_layout(name: str, array: xr.DataArray, names: Mapping[str, Sequence[str]] | None = None) -> Layout | None:
     """The layout of a stored variable, or None if it has no clock. `names` are those of the labels of dimensions."""
     axis = clock_of(array)
     if axis is None or array.dtype.kind not in "fiub" or array.size == 0:

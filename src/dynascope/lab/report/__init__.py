@@ -35,7 +35,9 @@ def write(
     Raises:
         UsageError: If the folder holds anything but an earlier report.
     """
-    from dynascope.lab.report.atlas import gather  # they import JAX, which users of this folder's other modules wait for
+    from dynascope.lab.report.atlas import (
+        gather,
+    )  # they import JAX, which users of this folder's other modules wait for
     from dynascope.lab.report.site import check_ours, write_site
 
     check_ours(folder, store.root)

@@ -54,7 +54,8 @@ export class Runner {
     this.showCode();
   }
 
-  knobs() { return knobs(this.form.asked(), this.form.usual); }
+  // None while the form of this experiment is still on its way.
+  knobs() { return this.form.experiment?.id === this.id ? knobs(this.form.asked(), this.form.usual) : ""; }
 
   showCode() {
     for (const [kind, button] of Object.entries(this.codeButtons)) button.setAttribute("aria-expanded", String(kind === this.shownCode));
