@@ -93,7 +93,7 @@ def _leaves(value: object) -> Iterator[float]:
     """The numbers in it, at any depth."""
     if isinstance(value, Mapping):
         value = list(value.values())
-    if isinstance(value, bool) or isinstance(value, str) or value is None:
+    if isinstance(value, bool | str) or value is None:
         return
     if isinstance(value, int | float):
         yield value

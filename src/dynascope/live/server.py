@@ -303,7 +303,7 @@ def _leave_devices() -> None:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-    import dynascope.dynamics  # noqa: F401  which every experiment imports
+    import dynascope.lab.execute  # noqa: F401  with the dynamics, which every experiment imports
 
 
 def _file_name(request: HttpRequest) -> str:

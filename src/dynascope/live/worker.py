@@ -74,7 +74,7 @@ def work(pipe: Connection, going: Any) -> None:
 
 
 def _prepare(sent: bytes) -> None:
-    """Load the experiment, the device and what watching needs, most of the time until the first panel of a first run."""
+    """Load the experiment, the device and what watching needs: most of the time until a first run has a panel."""
     import jax
 
     with suppress(Exception):  # the run itself will report it
