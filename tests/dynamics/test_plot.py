@@ -25,6 +25,10 @@ def test_every_probe_has_a_panel_and_entries_have_none(run):
     np.testing.assert_allclose(axes[1].lines[0].get_xdata(), run.trace.sharpness_step)
 
 
+def test_a_notebook_draws_the_figure_without_pyplot(run):
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+
+
 def test_chosen_variables_are_drawn(run):
     assert [one.get_title("left") for one in run.plot(["sharpness_products"]).axes] == ["sharpness products"]
     with pytest.raises(ValueError, match=r"names must be variables of the trace, loss, .*; got 'los'"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from dynascope.figures.forms import legend_beside, panels, settings_colors
+from dynascope.figures.forms import legend_beside, settings_colors
 from dynascope.figures.style import HOUSE_STYLE, INK, PALETTE
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
 COLUMNS = 3
+PANEL = 4.4, 3.6
+"""Width and height of a panel, in inches."""
 MOST_LINES = 12
 """The most curves in one panel; if there are more, the median and the middle 80 % are drawn."""
 MOST_NAMED = 6
@@ -44,6 +46,8 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
     """
     from matplotlib import rc_context
 
+    from dynascope.figures.notebook import NotebookFigure
+
     if not isinstance(trace, xr.Dataset):
         raise TypeError(f"trace must be an xarray.Dataset, such as a trajectory's trace; got {type(trace).__name__}")
     recorded = recorded_variables(trace)
@@ -57,7 +61,9 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
         raise ValueError("trace must hold a variable that was recorded along step or time")
     columns = min(COLUMNS, len(names))
     with rc_context(HOUSE_STYLE):  # pyright: ignore[reportArgumentType]
-        figure, grid = panels(columns, math.ceil(len(names) / columns), squeeze=False)
+        rows = math.ceil(len(names) / columns)
+        figure = NotebookFigure(figsize=(PANEL[0] * columns, PANEL[1] * rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
         for axes, name in zip(grid.flat, names, strict=False):
             _draw(axes, trace, name, recorded[name])
         for axes in grid.flat[len(names) :]:
@@ -193,7 +199,7 @@ def _curves(variable: xr.DataArray, along: str) -> np.ndarray:
 
 
 def _quantiles(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-    """Quantiles over the curves, `(share, step)`; NaN where no curve has a value."""
+    """Quantiles over the curves, `(share, step)`; NaN at steps without a value."""
     found = np.full((len(shares), curves.shape[1]), np.nan)
     seen = ~np.all(np.isnan(curves), axis=0)
     found[:, seen] = np.nanquantile(curves[:, seen], shares, axis=0)
