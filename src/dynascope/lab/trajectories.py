@@ -24,7 +24,8 @@ from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.trajectory import Trajectory
-from dynascope.figures import plot_trace, sparkline
+from dynascope.figures import plot_trace
+from dynascope.figures.trace import curves_table
 from dynascope.lab.arrays import read_arrays, write_arrays
 from dynascope.lab.netcdf import pack, unpack
 
@@ -64,15 +65,10 @@ def plot(trajectory: Trajectory, names: Sequence[str] | None) -> Figure:
 
 
 def as_html(trajectory: Trajectory) -> str:
-    """The view of a notebook: the trajectory in a line, a small curve of each recorded number, the trace."""
+    """The view of a notebook: the trajectory in a line, small curves of each probe, the trace."""
     seconds = "{run_seconds:.3g} s, {compile_seconds:.3g} s to compile".format(**trajectory.statistics)
-    rows = [
-        f"<tr><td>{escape(str(name))}</td><td>{sparkline(values.values)}</td><td>{values.values[-1]:.4g}</td></tr>"
-        for name, values in trajectory.trace.data_vars.items()
-        if values.ndim == 1 and values.size and values.dtype.kind in "fiu"
-    ]
-    head = f"<p>{escape(repr(trajectory))}, {seconds}</p><table>{''.join(rows)}</table>"
-    return head + trajectory.trace._repr_html_()
+    head = f"<p>{escape(repr(trajectory))}, {seconds}</p>"
+    return head + curves_table(trajectory.trace) + trajectory.trace._repr_html_()
 
 
 def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
