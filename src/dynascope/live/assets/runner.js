@@ -152,7 +152,7 @@ export class Runner {
     }
     this.showShipped(found);
     if (found.measured.length) return;
-    if (found.picture) this.empty(h("figure", { class: "shipped" }, h("img", { src: `/assets/${found.picture}`, alt: `Figure of ${id}` }), h("figcaption", {}, "Press Run: the curves grow while the network trains.")));
+    if (found.picture) this.empty(h("figure", { class: "shipped" }, h("img", { src: `/assets/${found.picture}`, alt: `Figure of ${id}` })));
     else this.empty(NOTHING_RUN);
   }
 
