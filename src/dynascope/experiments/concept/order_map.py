@@ -51,7 +51,7 @@ class OrderMap(Experiment):
     id = "concept.order-map"
     source = Source(CONCEPTS, "Theorem 4.1, Section 4.1")
     cost = {"quick": 20, "full": 200}
-    presets = {"quick": {"first_signals": COARSE, "second_signals": COARSE, "depths": (1, 3), "seeds": 3}}
+    presets = {"quick": {"first_signals": COARSE, "second_signals": COARSE, "depths": (1, 2), "seeds": 3}}
     control = {"start_size": 1.0}
     notes = """Linear networks, SGD on the structured identity task, half the squared error summed over coordinates. A
     concept is learned when its coordinate of the output at the test point first reaches half of its target. Strengths
