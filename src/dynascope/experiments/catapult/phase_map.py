@@ -57,7 +57,7 @@ class CatapultMap(Experiment):
 
     id = "catapult.map"
     source = Source(OVER_PARAMETERIZED, "Figure 3.1; Theorems 3.3.1, B.7.1")
-    cost = {"quick": 10, "full": 60}
+    cost = {"quick": 8, "full": 60}
     presets = {"quick": {"rates": tuple(0.5 * 2 ** (k / 5) for k in range(26)), "widths": (64, 256), "seeds": 4}}
     control = {"models": ("linear",)}
     known_failures = {

@@ -57,17 +57,14 @@ class DetourMap(Experiment):
 
     id = "concept.detour-map"
     source = Source(CONCEPTS, "Figures 2c and 3; Section 4.2")
-    cost = {"quick": 20, "full": 120}
-    presets = {
-        "quick": {
-            "depths": (2, 3),
-            "dims": (2, 4),
-            "ratios": (2.0, 4.0, 8.0),
-            "sizes": (0.001, 0.01, 0.1),
-            "seeds": 100,
-        }
-    }
+    cost = {"quick": 12, "full": 60}
+    presets = {"quick": {"depths": (2, 3), "ratios": (2.0, 4.0, 8.0), "sizes": (0.001, 0.01, 0.1)}}
     control = {"sizes": (1e-7,), "depths": (2,)}
+    known_failures = {
+        "rises-with-ratio": "When the stronger concept saturates, w_21 of a start of entries τ has grown to about "
+        "τ^(1 - a₁/a₂), which falls with the ratio if τ is small: the share rises first and falls then. The prediction "
+        "has that too.",
+    }
     notes = """Linear networks, gradient descent on the population loss from normal weights. μ₁ = 1, and μ₂ sets the
     ratio of the strengths a = σ² + μ²/2. The size of a start is the standard deviation of the entries of the whole
     product, at every depth. A start memorizes if the test loss falls, rises and falls again by more than 1 % of its
@@ -77,14 +74,14 @@ class DetourMap(Experiment):
 
     depths: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Field(min_length=1)] = (2, 3, 4)
     dims: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Field(min_length=1)] = (2, 4)
-    ratios: Ratios = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+    ratios: Ratios = (1.5, 2.0, 3.0, 5.0, 8.0)
     """a₂/a₁."""
-    sizes: Sizes = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+    sizes: Sizes = (0.001, 0.003, 0.01, 0.03, 0.1)
     """Standard deviations of the entries of the start."""
     sigma: float = Field(0.05, ge=0)
     learning_rate: float = Field(0.04, gt=0)
     steps: Annotated[int, Field(ge=20)] = 3000
-    seeds: PositiveInt = 200
+    seeds: PositiveInt = 100
 
     def measure(self, seed: int) -> xr.DataTree:
         number = np.dtype(self.precision)

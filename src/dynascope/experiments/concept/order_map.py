@@ -50,7 +50,7 @@ class OrderMap(Experiment):
 
     id = "concept.order-map"
     source = Source(CONCEPTS, "Theorem 4.1, Section 4.1")
-    cost = {"quick": 20, "full": 200}
+    cost = {"quick": 10, "full": 45}
     presets = {"quick": {"first_signals": COARSE, "second_signals": COARSE, "depths": (1, 2), "seeds": 3}}
     control = {"start_size": 1.0}
     notes = """Linear networks, SGD on the structured identity task, half the squared error summed over coordinates. A
