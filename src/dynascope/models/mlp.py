@@ -76,10 +76,9 @@ class MLP(eqx.Module):
         spread = 1.0 if (ntk or mup) and scale is None else scale
         if spread is not None:
             checks.real("scale", spread, at_least=0)
+            spread = spread / math.sqrt(width) if mup and depth > 1 else spread
         if mup and bias:
             raise ValueError("bias must be False with parameterization='mup'")
-        if mup and depth > 1:
-            spread = spread / math.sqrt(width)
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
             if spread is not None:
