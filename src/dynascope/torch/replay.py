@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 
 from dynascope import checks
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.probes.probe import Probes, name_probes
 from dynascope.torch.checkpoints import Checkpoint, find_checkpoints, fit_names, read_checkpoint, unpack
 from dynascope.torch.data import Data
@@ -64,7 +65,9 @@ def replay(
         items = list(items)
         last = _last_model(ours, [item for _, item in items], load)
     watch = Watch(ours, loss, data, probes, optimizer=twin, only=only, rows=rows, training=training, last=last)
-    for step, item in items:
+    total = len(items) if isinstance(items, list) else 0
+    for done, (step, item) in enumerate(items):
+        current_monitor().progress(done, total, "checkpoints")
         try:
             _fill(ours, twin, _read(item, load))
         except Exception as error:  # one bad file must not end the evaluation of the others
@@ -110,7 +113,15 @@ def _read(item: Any, load: Callable[[Any], Any] | None) -> Checkpoint:
         return found
     if isinstance(found, torch.nn.Module):
         return Checkpoint(found.state_dict())
-    return read_checkpoint(found) if isinstance(found, str | Path) else unpack(found, "the checkpoint")
+    if not isinstance(found, str | Path):
+        return unpack(found, "the checkpoint")
+    try:
+        return read_checkpoint(found)
+    except (FileNotFoundError, ModuleNotFoundError, ValueError):
+        raise
+    except Exception as error:  # damaged files raise errors of many kinds
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{Path(found).name} cannot be read: {reason}") from error
 
 
 def _fill(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, checkpoint: Checkpoint) -> None:
