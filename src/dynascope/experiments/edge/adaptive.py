@@ -49,7 +49,7 @@ class Adaptive(TenDigits):
     id = "edge.adaptive"
     source = Source(ADAPTIVE_EDGE, "Figure 1")
     cost = {"quick": 30, "full": 90}
-    presets = {"quick": {"seeds": 2, "steps": 1500, "record": 20}}
+    presets = {"quick": {"seeds": 2}}
     control = {"rmsprop_rates": (1e-5,), "adam_rates": (1e-5, 1e-5)}
     notes = """A tanh network learns ten digits from small images, full batch, mean squared error. The preconditioned
     sharpness is the largest eigenvalue of P^(-1/2) H P^(-1/2) with the P of the optimizer's state. Numbers are medians

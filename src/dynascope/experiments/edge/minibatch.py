@@ -50,7 +50,7 @@ class Minibatch(TenDigits):
     id = "edge.minibatch"
     source = Source(STOCHASTIC_EDGE, "Section 1")
     cost = {"quick": 30, "full": 90}
-    presets = {"quick": {"seeds": 2, "steps": 1500, "record": 20}}
+    presets = {"quick": {"seeds": 2}}
     control = {"learning_rate": 0.02}
     notes = """A tanh network learns ten digits from small images, mean squared error, in batches whose order is drawn
     anew every epoch. The batch sharpness is E[g·Hg] / E[|g|²], with the gradient g and the Hessian H of the same batch;

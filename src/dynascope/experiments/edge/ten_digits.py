@@ -30,10 +30,10 @@ class TenDigits(EdgeExperiment):
     depth: PositiveInt = Field(3, ge=2)
     """Layers of weights."""
     width: PositiveInt = 16
-    steps: int = Field(2000, ge=4)
-    record: PositiveInt = 10
+    steps: int = Field(1500, ge=4)
+    record: PositiveInt = 20
     """Steps between recordings."""
-    seeds: PositiveInt = 5
+    seeds: PositiveInt = 10
 
     def data_sets(self) -> tuple[str, ...]:
         return ("digits",)
