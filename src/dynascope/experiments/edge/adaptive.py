@@ -117,7 +117,8 @@ class Adaptive(TenDigits):
         figure, (*edges, losses) = panels(3, size=(4.8, 3.7))
         names = {"rmsprop": "RMSProp", "adam": "Adam, β₁ = {momentum:g}"}
         what = "preconditioned sharpness", "Top eigenvalue of $P^{-1/2} H P^{-1/2}$"
-        draw_edges(edges, measured.preconditioned, predicted.edge, names, what)
+        draw_edges(edges, measured.preconditioned.isel(step=slice(1, None)), predicted.edge, names, what)
+        edges[0].set(yscale="log", ylim=(None, 2 * float(predicted.edge.max())))
         for setting in range(measured.sizes["setting"]):
             draw_seeds(losses, measured.loss.isel(setting=setting), COLORS[setting % len(COLORS)])
         losses.set(yscale="log", xlabel="step", ylabel="loss", title="Training goes on")

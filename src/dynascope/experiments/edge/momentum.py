@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
@@ -66,19 +66,18 @@ class Momentum(TenDigits):
     """Of the heavy ball with a schedule."""
     scheduled_rate: float = Field(1.2, gt=0)
     """The rate before it is changed."""
-    factors: tuple[float, float] = (1.5, 0.75)
+    factors: tuple[PositiveFloat, PositiveFloat] = (1.5, 0.75)
     """The rate after the middle of the run over that before: raised and lowered."""
 
     def measure(self, seed: int) -> xr.Dataset:
-        two = [1.0] * len(self.factors)
-        rates = [*self.heavy_ball_rates, *(self.scheduled_rate * one for one in two)]
-        momenta = [*self.heavy_ball_momenta, *(self.scheduled_momentum * one for one in two)]
-        factors = [*(1.0 for _ in self.heavy_ball_rates), *self.factors]
-        parts = [
-            self._train("heavy-ball", rates, momenta, factors, seed),
-            self._train("nesterov", self.nesterov_rates, self.nesterov_momenta, [1.0] * len(self.nesterov_rates), seed),
-        ]
-        return xr.concat(parts, "setting")
+        changed = len(self.factors)
+        rates = [*self.heavy_ball_rates, *[self.scheduled_rate] * changed]
+        momenta = [*self.heavy_ball_momenta, *[self.scheduled_momentum] * changed]
+        factors = [*[1.0] * len(self.heavy_ball_rates), *self.factors]
+        heavy_ball = self._train("heavy-ball", rates, momenta, factors, seed)
+        kept = [1.0] * len(self.nesterov_rates)
+        nesterov = self._train("nesterov", self.nesterov_rates, self.nesterov_momenta, kept, seed)
+        return xr.concat([heavy_ball, nesterov], "setting")
 
     def _train(self, name: Any, rates: Any, momenta: Any, factors: Any, seed: int) -> xr.Dataset:
         settings = tuple(np.asarray(values, self.precision) for values in (rates, momenta, factors))
@@ -132,7 +131,7 @@ class Momentum(TenDigits):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (*edges, schedules) = panels(3, size=(4.8, 3.7))
         constant, names = measured.factor.values == 1, {"heavy-ball": "heavy ball, β = {momentum:g}"}
-        names["nesterov"] = "Nesterov, β = {momentum:g}"
+        names |= {"nesterov": "Nesterov, β = {momentum:g}"}
         of, limit = measured.sharpness.isel(setting=constant), predicted.edge.isel(setting=constant)
         draw_edges(edges, of, limit, names, ("sharpness", "Top eigenvalue of the Hessian"))
         middle = self.steps // 2
