@@ -38,7 +38,8 @@ def flat_steps(make, options, steps):
     for _ in range(steps):
         gradient = jax.grad(loss)(unravel(params))
         gradients.append(ravel_pytree(gradient)[0])
-        updates, memory = optimizer.update(gradient, memory, unravel(params))
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+            updates, memory = optimizer.update(gradient, memory, unravel(params))
         params = params + 0.01 * ravel_pytree(updates)[0]
     return gradients, memory, unravel(params), loss
 

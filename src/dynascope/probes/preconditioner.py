@@ -39,7 +39,10 @@ def preconditioner(snapshot: Snapshot, *, eps_in_sqrt: bool = True) -> Float[Arr
             f"a preconditioned probe needs {ADAPTIVE}, made with optax.inject_hyperparams, such as "
             "optax.inject_hyperparams(optax.adam)(0.01)"
         )
-    return _diagonal({name: ravel_pytree(part)[0] for name, part in memory._asdict().items()}, constants, eps_in_sqrt)
+    with jax.numpy_dtype_promotion("standard"):  # of counts and constants, as in optax
+        return _diagonal(
+            {name: ravel_pytree(part)[0] for name, part in memory._asdict().items()}, constants, eps_in_sqrt
+        )
 
 
 def _is_memory(state: Any) -> bool:

@@ -37,7 +37,7 @@ def test_ratios_are_of_the_edge_of_each_setting_in_the_second_half():
     np.testing.assert_allclose(predicted.edge, edges, rtol=1e-6)
     reduced = experiment.reduce(measured, predicted)
     np.testing.assert_allclose(reduced.hover, 1, rtol=1e-6)
-    np.testing.assert_allclose(reduced.early, 0.3)
+    np.testing.assert_allclose(reduced.early, 0.3, rtol=1e-6)
     np.testing.assert_allclose(reduced.fall, 0.1)
     np.testing.assert_allclose(reduced.of_gradient_descent[:, 0], [3 * 5e-4 / 2, 3 * 1e-3 / 2])
     assert [claim.verdict for claim in experiment.judge(reduced)] == ["holds"] * 5
