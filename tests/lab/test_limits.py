@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -245,11 +247,21 @@ def test_a_composed_name_is_refused_after_the_default_setting(disk, store: Store
 
 
 def test_without_adaptive_it_says_what_to_install(disk, store: Store, at_once, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "adaptive", None)
     with pytest.raises(UsageError, match=r"^limits need adaptive: pip install 'dynascope\[limits\]'$"):
         ds.lab.limits(disk, {"x": "0:1"}, store=store)
+
+
+def test_the_event_loop_of_the_process_stays_as_it_is():
+    pytest.importorskip("uvloop", reason="without uvloop nothing could change")
+    code = """
+import asyncio, sys
+from dynascope.lab.limit_search.search import _import_adaptive
+_import_adaptive()
+assert "adaptive" in sys.modules and "uvloop" not in sys.modules
+assert "uvloop" not in type(asyncio.get_event_loop_policy()).__module__
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 def test_the_same_question_places_the_same_points_however_it_is_carried_out(disk, store: Store, tmp_path: Path):
