@@ -60,12 +60,6 @@ REFERENCES = {
         "preprint",
         (_arxiv("2207.14484"),),
     ),
-    documents.STOCHASTIC_EDGE: Reference(
-        "Arseniy Andreyev, Pierfrancesco Beneventano",
-        2024,
-        "preprint",
-        (_arxiv("2412.20553"),),
-    ),
     documents.OVER_PARAMETERIZED: Reference(
         "Libin Zhu",
         2024,
