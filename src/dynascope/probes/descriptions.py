@@ -35,6 +35,7 @@ EIGENVECTOR = {
     "alignment": Words("alignment of the gradient with the eigenvector"),
     "angle": Words("error of the eigenvector", "rad"),
     "products": Words("number of products", PRODUCTS),
+    "converged": Words("whether the error is within the tolerance"),
 }
 RANKS = {"effective": Words("effective rank"), "norm": Words("largest singular value")}
 
@@ -52,7 +53,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, Words]] = {
     "batch_rows": {"value": Words("rows of the next batch", "rows")},
     "agop_alignment": {"value": Words("alignment of the average gradient outer product")},
     "sharpness": {"value": Words("sharpness"), **EIGENVECTOR},
-    "preconditioned sharpness": {"value": Words("preconditioned sharpness"), **EIGENVECTOR},
+    "preconditioned_sharpness": {"value": Words("preconditioned sharpness"), **EIGENVECTOR},
     "top_eigenvalues": {"value": Words("largest eigenvalues of the Hessian"), **EIGENVECTOR},
     "preconditioned top_eigenvalues": {
         "value": Words("largest eigenvalues of the preconditioned Hessian"),

@@ -115,7 +115,7 @@ def preconditioned_sharpness(
         within = known & (found["error"] <= tolerance * jnp.abs(found["value"]))
         return found | {"value": jnp.where(known, found["value"], jnp.nan), "converged": within}, state
 
-    return describe_probe(Probe(measure, every=every, initial_state=followed.initial_state), "preconditioned sharpness")
+    return describe_probe(Probe(measure, every=every, initial_state=followed.initial_state), "preconditioned_sharpness")
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:

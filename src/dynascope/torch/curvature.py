@@ -49,7 +49,7 @@ def sharpness(
     """
     return describe_probe(
         _follow_eigenpairs(1, every, tolerance, which, max_products, preconditioned, indexed=False),
-        "preconditioned sharpness" if preconditioned else "sharpness",
+        "preconditioned_sharpness" if preconditioned else "sharpness",
     )
 
 
