@@ -27,6 +27,7 @@ from dynascope.geometry.krylov import Aim, Which
 from dynascope.geometry.linearity import hessian_norm
 from dynascope.geometry.preconditioned import precondition
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.preconditioner import preconditioner
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
@@ -55,7 +56,7 @@ def sharpness(
         `sharpness_alignment`, |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of
         the alignment); `sharpness_products`, the number used.
     """
-    return _follow_eigenpairs(1, every, tolerance, which, max_products, False)
+    return describe_probe(_follow_eigenpairs(1, every, tolerance, which, max_products, False), "sharpness")
 
 
 def top_eigenvalues(
@@ -73,7 +74,7 @@ def top_eigenvalues(
     Returns:
         A probe with the dimension `index`, shape (k,), and the entries of `sharpness`.
     """
-    return _follow_eigenpairs(k, every, tolerance, which, max_products, True)
+    return describe_probe(_follow_eigenpairs(k, every, tolerance, which, max_products, True), "top_eigenvalues")
 
 
 def preconditioned_sharpness(
@@ -114,7 +115,7 @@ def preconditioned_sharpness(
         within = known & (found["error"] <= tolerance * jnp.abs(found["value"]))
         return found | {"value": jnp.where(known, found["value"], jnp.nan), "converged": within}, state
 
-    return Probe(measure, every=every, initial_state=followed.initial_state)
+    return describe_probe(Probe(measure, every=every, initial_state=followed.initial_state), "preconditioned sharpness")
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
@@ -135,7 +136,7 @@ def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe
         found, state = both.measure(snapshot, state)
         return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, state
 
-    return Probe(measure, every=every, initial_state=both.initial_state)
+    return describe_probe(Probe(measure, every=every, initial_state=both.initial_state), "gradient_alignment")
 
 
 def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every = None) -> Probe:
@@ -162,7 +163,7 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every =
             "fraction": found.fraction,
         }
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "flip_discriminant")
 
 
 def hessian_density(
@@ -191,7 +192,9 @@ def hessian_density(
         value, standard_error = found.density(at, width)
         return {"value": value, "standard_error": standard_error}
 
-    return probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every)
+    return describe_probe(
+        probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every), "hessian_density"
+    )
 
 
 def _follow_eigenpairs(
@@ -257,4 +260,4 @@ def output_hessian_norm(
     def measure(snapshot: Snapshot) -> dict[str, Array]:
         return hessian_norm(function, snapshot.model, tolerance=tolerance, max_products=max_products)._asdict()
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "output_hessian_norm")
