@@ -166,7 +166,7 @@ class Live:
         return {**form(kind), "captions": captions(kind.id)}
 
     async def opening(self, request: HttpRequest) -> Response:
-        """The run that a form opens on: the digest of a stored one, or the evidence that ships."""
+        """The run on which a form opens: the digest of a stored one, or the evidence that ships for its experiment."""
         setting = await self._setting(await _json(request))
         self.session.prepare(setting)
         digest = await run_sync(stored.opening, self.store, setting)
@@ -174,7 +174,7 @@ class Live:
         return plain({"digest": digest, **found})
 
     def shown(self, request: HttpRequest) -> object:
-        """The evidence that ships of an experiment, which is not loaded: a page shows it first if nothing is stored."""
+        """The evidence that ships for an experiment, without loading it: a page shows it first if nothing is stored."""
         id = request.path_params["id"]
         return {**showcase.record(id), "captions": captions(id), "is_stored": id in self.store.ids()}
 
