@@ -95,7 +95,7 @@ def preconditioned_sharpness(
         A probe for a descent whose optimizer is Adam, AdamW, AMSGrad, RMSProp or Adagrad, made with
         `optax.inject_hyperparams`: its P is read from the state. The values are scalars, the further entries those of
         `sharpness`, in that geometry, and `converged`: whether `error` is within the tolerance. With Adam the value is
-        NaN and `converged` false before the first step, where there is no P.
+        NaN and `converged` false before the first step, when there is no P yet.
     """
     checks.flags(eps_in_sqrt=eps_in_sqrt)
 

@@ -63,7 +63,7 @@ class Adaptive(TenDigits):
     adam_rates: Values = (1e-3, 2e-3)
     """The learning rate for each of them."""
     decay: float = Field(0.99, gt=0, lt=1)
-    """Of the average of squared gradients: beta_2 of Adam."""
+    """The decay of the average of squared gradients: beta_2 of Adam."""
 
     def measure(self, seed: int) -> xr.Dataset:
         still = (0.0,) * len(self.rmsprop_rates)

@@ -63,7 +63,7 @@ class Momentum(TenDigits):
     nesterov_rates: Values = (0.6, 0.4)
     """The learning rate for each momentum."""
     scheduled_momentum: float = Field(0.5, ge=0, lt=1)
-    """Of the heavy ball with a schedule."""
+    """The momentum of the heavy ball with a schedule."""
     scheduled_rate: float = Field(1.2, gt=0)
     """The rate before it is changed."""
     factors: tuple[PositiveFloat, PositiveFloat] = (1.5, 0.75)
