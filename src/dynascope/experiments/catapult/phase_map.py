@@ -74,7 +74,7 @@ class CatapultMap(Experiment):
     defaults = {"precision": "float64"}
 
     models: Annotated[tuple[two_layers.Kind, ...], Field(min_length=1)] = ("quadratic", "network")
-    """What is trained; the main claim is about the first."""
+    """The trained models; the main claim is about the first."""
     rates: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = tuple(0.5 * 2 ** (k / 10) for k in range(51))
     """Learning rates, as multiples of 1/λ₀."""
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (16, 32, 64, 128, 256, 512, 1024, 2048)

@@ -23,9 +23,9 @@ class Exponents(NamedTuple):
     """Powers of the width."""
 
     rate: float
-    """Of the largest learning rate at which the function stays finite, -c."""
+    """The exponent -c of the largest learning rate at which the function stays finite."""
     movement: float
-    """Of the relative movement of the last hidden layer at that rate, -r."""
+    """The exponent -r of the relative movement of the last hidden layer at that rate."""
 
 
 @check_arguments
