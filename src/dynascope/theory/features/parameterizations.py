@@ -23,9 +23,9 @@ class Exponents(NamedTuple):
     """Powers of the width."""
 
     rate: float
-    """Of the largest learning rate at which the function stays finite, -c."""
+    """The power in the largest learning rate at which the function stays finite, -c."""
     movement: float
-    """Of the relative movement of the last hidden layer at that rate, -r."""
+    """The power in the relative movement of the last hidden layer at that rate, -r."""
 
 
 @check_arguments
