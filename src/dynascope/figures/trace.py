@@ -193,7 +193,7 @@ def _curves(variable: xr.DataArray, along: str) -> np.ndarray:
 
 
 def _quantiles(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-    """Quantiles over the curves, `(share, step)`; NaN where no curve has a value."""
+    """Quantiles over the curves, `(share, step)`; NaN at steps at which no curve has a value."""
     found = np.full((len(shares), curves.shape[1]), np.nan)
     seen = ~np.all(np.isnan(curves), axis=0)
     found[:, seen] = np.nanquantile(curves[:, seen], shares, axis=0)

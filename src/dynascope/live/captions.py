@@ -1,4 +1,4 @@
-"""What a reader is told of an experiment's panels: which come first, their titles, and what to look for in them.
+"""The captions of an experiment's panels: which come first, their titles, and what to look for in them.
 
 `captions.toml` has this for the variables that many experiments record, and for single experiments. A panel without
 a caption has the name of its variable as its title.

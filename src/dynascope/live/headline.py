@@ -18,11 +18,11 @@ SHARE = ("share", "interval", "of")
 
 
 def headline(measured: object, expected: object) -> str:
-    """What was measured, as one number or one pair of numbers; the rest of it is for the details.
+    """The measured value as one number or one pair of numbers; the rest of it is for the details.
 
     Args:
         measured: The number, list, share or labeled numbers of a claim.
-        expected: What they were compared with, such as "largest < 0.1".
+        expected: The number or text that they were compared with, such as "largest < 0.1".
 
     Returns:
         The text: "0.0234", "100 % of 15", "0.756 → −0.313", "0.9 to 1.2".

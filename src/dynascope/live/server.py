@@ -166,7 +166,7 @@ class Live:
         return {**form(kind), "captions": captions(kind.id)}
 
     async def opening(self, request: HttpRequest) -> Response:
-        """What a form opens on: the digest of a stored run, or what ships of its experiment."""
+        """The run on which a form opens: the digest of a stored one, or the evidence that ships for its experiment."""
         setting = await self._setting(await _json(request))
         self.session.prepare(setting)
         digest = await run_sync(stored.opening, self.store, setting)
@@ -174,7 +174,7 @@ class Live:
         return plain({"digest": digest, **found})
 
     def shown(self, request: HttpRequest) -> object:
-        """What ships of an experiment, without loading it: what a page shows first if nothing of it is stored."""
+        """The evidence that ships for an experiment, without loading it: a page shows it first if nothing is stored."""
         id = request.path_params["id"]
         return {**showcase.record(id), "captions": captions(id), "is_stored": id in self.store.ids()}
 

@@ -1,4 +1,4 @@
-"""What the page shows of an experiment that has no stored run: the evidence that ships with the package.
+"""The evidence that ships with the package: the page shows it for an experiment that has no stored run.
 
 Three things ship: a picture of most experiments (the cards of the gallery), the claims of their quick runs as last
 judged, and for one experiment of some systems a thinned trace, which moves. In a checkout the first two are read from

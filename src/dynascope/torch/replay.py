@@ -113,15 +113,7 @@ def _read(item: Any, load: Callable[[Any], Any] | None) -> Checkpoint:
         return found
     if isinstance(found, torch.nn.Module):
         return Checkpoint(found.state_dict())
-    if not isinstance(found, str | Path):
-        return unpack(found, "the checkpoint")
-    try:
-        return read_checkpoint(found)
-    except (FileNotFoundError, ModuleNotFoundError, ValueError):
-        raise
-    except Exception as error:  # damaged files raise errors of many kinds
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise ValueError(f"{Path(found).name} cannot be read: {reason}") from error
+    return read_checkpoint(found) if isinstance(found, str | Path) else unpack(found, "the checkpoint")
 
 
 def _fill(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, checkpoint: Checkpoint) -> None:

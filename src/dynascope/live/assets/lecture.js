@@ -23,6 +23,7 @@ export class Lecture {
     this.button.setAttribute("aria-pressed", String(on));
     this.button.textContent = on ? "Leave full screen" : "Full screen";
     this.runner.panels.resize();
+    this.runner.panels.draw(); // its letters grow too
   }
 
   // The large type comes with or without the whole screen, which a browser may refuse.

@@ -28,7 +28,7 @@ export function drawing(view, count, state, name, clock, axes) {
     const title = (k) => ({ text: axes?.[k] ?? `${words(dims[0])} ${labels[0][k]}` });
     return { data, extra: { xaxis: { title: title(0) }, yaxis: { title: title(1), } } };
   }
-  return { data, extra: { xaxis: { title: { text: words(view.kind === "profile" ? dims[0] : axis) } }, yaxis: {} } };
+  return { data, extra: { scattermode: "group", xaxis: { title: { text: words(view.kind === "profile" ? dims[0] : axis) } }, yaxis: {} } };
 }
 
 // The smallest and the largest positive value, and whether there is a negative one.
@@ -100,7 +100,7 @@ function profiles(view, count, style) {
   const marks = (line) => (!bars ? {} : style.theory ? { mode: "markers", marker: { symbol: "line-ew-open", size: 12, color: line.line.color, line: { width: 2 } } } : style.color ? {} : { type: "bar", marker: { color: line.line.color } });
   return Array.from({ length: Math.min(view.members, 12) }, (_, member) => ({
     ...trace(view, member, "", style), x: labels, y: view.row(member, count - 1),
-  })).map((line) => ({ ...line, ...marks(line) }));
+  })).map((line, member) => ({ ...line, ...marks(line), ...(bars ? { offsetgroup: String(member) } : {}) }));
 }
 
 function picture(view, row) {

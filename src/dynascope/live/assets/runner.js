@@ -15,7 +15,7 @@ import { View, viewsOf } from "./views.js";
 
 const PAGE = crypto.randomUUID(); // tells the runs of this page from those of other tabs
 const fresh = (number = 0) => ({ number, views: new Map(), theory: new Map(), others: [], measured: false, fields: {}, names: null });
-const SHIPS = "From the evidence that ships with dynascope, of the quick run at seed 0.";
+const SHIPS = "From the evidence that ships with dynascope, of the quick run at seed 0; its curves are thinned, or begin it.";
 const NOTHING_RUN = "These settings have not been run: press Run, and the curves grow while the network trains.";
 
 export class Runner {
@@ -152,7 +152,7 @@ export class Runner {
     }
     this.showShipped(found);
     if (found.measured.length) return;
-    if (found.picture) this.empty(h("figure", { class: "shipped" }, h("img", { src: `/assets/${found.picture}`, alt: `Figure of ${id}` }), h("figcaption", {}, "Press Run: the curves grow while the network trains.")));
+    if (found.picture) this.empty(h("figure", { class: "shipped" }, h("img", { src: `/assets/${found.picture}`, alt: `Figure of ${id}` })));
     else this.empty(NOTHING_RUN);
   }
 

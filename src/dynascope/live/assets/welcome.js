@@ -34,7 +34,7 @@ function card(one, variable, happens, others) {
   const plate = h("div", { class: "plate" }, image);
   if (one.moves && variable) moves(plate, one, variable).catch(problem);
   return h("article", { class: "system-card", "data-system": one.id.split(".")[0] },
-    h("a", { href: `#/run/${one.id}` }, plate, h("h2", {}, one.system), h("p", {}, happens), h("small", {}, `${one.title} ${one.cost.quick ? `(${one.cost.quick})` : ""}`)),
+    h("a", { href: `#/run/${one.id}` }, plate, h("h2", {}, one.system), h("p", {}, happens), h("small", {}, one.title)),
     others.length ? h("div", { class: "strip", role: "list", "aria-label": `More experiments: ${one.system}` }, others.map(thumbnail)) : null);
 }
 
