@@ -17,7 +17,7 @@ from dynascope import checks
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
 Parameterization = Literal["standard", "ntk"]
-"""Of convolutions and residual networks."""
+"""The parameterizations of convolutions and residual networks."""
 MLPParameterization = Literal["standard", "ntk", "mup"]
 
 ACTIVATIONS = {
