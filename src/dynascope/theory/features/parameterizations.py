@@ -23,9 +23,9 @@ class Exponents(NamedTuple):
     """Powers of the width."""
 
     rate: float
-    """The exponent -c of the largest learning rate at which the function stays finite."""
+    """The power in the largest learning rate at which the function stays finite, -c."""
     movement: float
-    """The exponent -r of the relative movement of the last hidden layer at that rate."""
+    """The power in the relative movement of the last hidden layer at that rate, -r."""
 
 
 @check_arguments
