@@ -53,7 +53,7 @@ class MapPoint(ds.Member):
 
 
 class CatapultMap(Experiment):
-    """Over rate and width: where is training lazy, where does it catapult, and where does it diverge?"""
+    """At which rates and widths is training lazy, does it catapult, or diverge?"""
 
     id = "catapult.map"
     source = Source(OVER_PARAMETERIZED, "Figure 3.1; Theorems 3.3.1, B.7.1")
@@ -74,7 +74,7 @@ class CatapultMap(Experiment):
     defaults = {"precision": "float64"}
 
     models: Annotated[tuple[two_layers.Kind, ...], Field(min_length=1)] = ("quadratic", "network")
-    """What is trained; the main claim is about the first."""
+    """The models that are trained; the main claim is about the first."""
     rates: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = tuple(0.5 * 2 ** (k / 10) for k in range(51))
     """Learning rates, as multiples of 1/λ₀."""
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (16, 32, 64, 128, 256, 512, 1024, 2048)
