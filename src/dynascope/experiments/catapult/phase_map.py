@@ -180,4 +180,4 @@ def first_change(flags: np.ndarray, middles: Float[np.ndarray, " gap"]) -> Float
     """The middle before the first true flag of each row; NaN if none or the very first is true."""
     first = flags.argmax(-1)
     inside = flags.any(-1) & (first > 0)
-    return np.where(inside, middles[np.maximum(first - 1, 0)], np.nan)
+    return np.where(inside, np.append(middles, np.nan)[np.maximum(first - 1, 0)], np.nan)
