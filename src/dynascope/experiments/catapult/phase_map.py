@@ -53,7 +53,7 @@ class MapPoint(ds.Member):
 
 
 class CatapultMap(Experiment):
-    """Over rate and width: where is training lazy, where does it catapult, and where does it diverge?"""
+    """At which rates and widths is training lazy, does it catapult, or diverge?"""
 
     id = "catapult.map"
     source = Source(OVER_PARAMETERIZED, "Figure 3.1; Theorems 3.3.1, B.7.1")
@@ -180,4 +180,4 @@ def first_change(flags: np.ndarray, middles: Float[np.ndarray, " gap"]) -> Float
     """The middle before the first true flag of each row; NaN if none or the very first is true."""
     first = flags.argmax(-1)
     inside = flags.any(-1) & (first > 0)
-    return np.where(inside, middles[np.maximum(first - 1, 0)], np.nan)
+    return np.where(inside, np.append(middles, np.nan)[np.maximum(first - 1, 0)], np.nan)

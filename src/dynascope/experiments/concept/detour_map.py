@@ -53,7 +53,7 @@ class MapStart(ds.Member):
 
 
 class DetourMap(Experiment):
-    """What share of starts memorizes on the way, and can it be told from the start alone?"""
+    """Which share of starts memorizes on the way, and does the start alone tell?"""
 
     id = "concept.detour-map"
     source = Source(CONCEPTS, "Figures 2c and 3; Section 4.2")

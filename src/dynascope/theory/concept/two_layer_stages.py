@@ -62,6 +62,9 @@ def two_layer_path(
         strong: Strength a_2 of the stronger one. Positive, shape (...).
         learning_rate: Learning rate h on the gradient of (4.1). Positive.
         steps: Number of steps.
+
+    Returns:
+        The entries of `W` at every step.
     """
     weak, strong = (jnp.asarray(each, rows.dtype) for each in (weak, strong))
     folded = (rows[..., 1, :] + columns[..., 1, :]) / 2
@@ -97,6 +100,9 @@ def two_layer_test_loss(path: TwoByTwo, first: Positive, second: Positive) -> Fl
         path: Entries of `W`, as from `two_layer_path`.
         first: Signal mu_1 of the weaker concept. Positive, shape (...).
         second: Signal mu_2 of the stronger one. Positive, shape (...).
+
+    Returns:
+        The loss at every step. Shape (time, ...).
     """
     first, second = (jnp.asarray(each, path.w_11.dtype) for each in (first, second))
     one = (path.w_11 - 1) * first + path.w_12 * second
