@@ -30,7 +30,7 @@ def calls() -> Calls:
         "batch_sharpness": ({"batch": 2}, every | {"batch": "2**62", "draws": "2**62", "seed": "0"}),
         "cka": ({"features": "0"}, every | {"features": "foo"}),
         "displacement": ({}, every),
-        "gradient_noise": ({}, every | {"rows": "2**62", "checkpoints": "foo"}),
+        "gradient_noise": ({}, every | {"rows": "2**62"}),
         "hessian_density": (
             {"at": np.linspace(0, 1, 3), "width": 0.1},
             search | {"width": POSITIVE, "seed": "0", "draws": "2**62", "degree": "2**62"},
