@@ -292,7 +292,7 @@ def largest_errors(ritz: Ritz, level: Float[Array, ""], aim: Aim) -> Float[Array
         return jnp.where((width > 0) | (length == 0), bound, jnp.inf)
 
     each = jax.vmap(error, (0, 0, 0))
-    rank = np.arange(k, dtype=np.int32)
+    rank = jnp.arange(k, dtype=jnp.int32)
     widths = gaps, residuals, jnp.broadcast_to(length, gaps.shape)
     return jnp.min(jnp.stack([each(rank, gaps, width) for width in widths]), axis=0)
 
