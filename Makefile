@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 RUNS ?= runs
+PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist clean
+.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist releases slides clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,6 +50,10 @@ evidence: $(STAMP)  ## judge the evidence, with what is in runs, by today's clai
 	$(BIN)/python docs/make_evidence.py $(RUNS)
 	$(BIN)/python docs/make_ledger.py
 
+IDS ?=
+slides: $(STAMP)  ## slides of the experiments in IDS, from the evidence, in build/slides.html
+	$(BIN)/python docs/make_slides.py $(IDS)
+
 mutate: $(STAMP)  ## break the science on purpose: each break must be seen by a claim or a test
 	$(BIN)/python tests/mutations/mutate.py
 
@@ -57,7 +62,12 @@ bench: $(STAMP)  ## the races against the tools one would pick instead (installs
 	$(BIN)/python -m benchmarks
 
 dist: $(STAMP)  ## the wheel and the source archive, in dist/
+	rm -rf dist
 	$(BIN)/python -m hatchling build
+
+releases: dist  ## install both packages with the oldest and the newest dependencies on each of PYTHONS, and use them
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python tests/releases.py $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) runs report dist build site

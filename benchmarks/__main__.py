@@ -10,6 +10,7 @@ ON_ONE_THREAD = (
     "convnet_step",
     "graph_classes",
     "graph_training",
+    "kernels_of_any_model",
     "probe_cost",
     "recall_step",
     "repeated_spectra",

@@ -1,4 +1,5 @@
-"""The live page: from the click to the first new curve in a real Chromium, compiled already; and what watching costs.
+"""The live page in a real Chromium: from the start of the server to the first panel, from the click to the first new
+curve when it is compiled already; and what watching costs.
 
 Each run is a setting that is not stored yet, with the same compiled program. The cost of watching is that of the same
 runs with a monitor that takes what the page would take, beside one that takes nothing, in turns.
@@ -74,6 +75,54 @@ def clicks(count: int) -> list[dict[str, Any]]:
     return rows
 
 
+PANEL = "Number(document.getElementById('panels').dataset.points) > 0"
+
+
+def cold(count: int) -> list[dict[str, Any]]:
+    """Seconds from the start of the server, with an empty store, to the first panel: that of the trace that ships, and
+    that of a run that is requested as soon as the page is there."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        return []
+    from playwright.sync_api import sync_playwright
+
+    rows: list[tuple[float, float, float]] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for _ in range(count):
+            with tempfile.TemporaryDirectory() as folder, ExitStack() as ended:
+                command = [sys.executable, "-m", "dynascope", "live", "--runs", f"{folder}/runs"]
+                began = time.perf_counter()
+                server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                ended.callback(server.wait)
+                ended.callback(server.terminate)
+                assert server.stdout is not None
+                page = browser.new_page()
+                page.goto(f"{server.stdout.readline().strip()}/run/{ID}")
+                _until(page, PANEL)
+                shown = time.perf_counter()
+                page.wait_for_selector("html[data-ready=true]")
+                clicked = time.perf_counter()
+                page.click("#run")
+                _until(page, "document.getElementById('panels').dataset.run === '1' && " + PANEL)
+                rows.append((shown - began, clicked - began, time.perf_counter() - clicked))
+                page.click("#stop")
+                page.close()
+        browser.close()
+    names = ("first panel, of the trace that ships, s", "ready for a click, s", "from that click to its first panel, s")
+    return [
+        {
+            "starts": count,
+            **{name: round(statistics.median(v), 2) for name, v in zip(names, zip(*rows, strict=True), strict=True)},
+        }
+    ]
+
+
+def _until(page: Any, expression: str) -> None:
+    while not page.evaluate(expression):
+        time.sleep(0.01)
+
+
 def watching(turns: int) -> list[dict[str, Any]]:
     """CPU and wall seconds of quick runs, watched and not."""
     from dynascope.dynamics.monitor import Monitor, monitored_by
@@ -123,6 +172,9 @@ def watching(turns: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    rows = cold(5)
+    if rows:
+        tell("live-cold: from the start of the server to the first panel", rows)
     rows = clicks(15)
     if rows:
         tell("live-latency: from the click to the first new curve, compiled already", rows)

@@ -33,6 +33,7 @@ from typing import Any
 
 from rich.console import Console
 
+import kept_audit
 import kept_evidence
 import make_gallery
 from dynascope.lab import formatting, registry
@@ -75,23 +76,17 @@ def collect(root: Path, before: Evidence) -> Evidence:
     runs, _ = Store(root).runs()
     kept_evidence.keep(runs)
     quick = [run for run in runs if run.preset == "quick" and not run.seed and is_of_today(run)]
-    given = root / "audit.json"
-    audit = shortened(json.loads(given.read_text(encoding="utf-8"))) if given.exists() else before["audit"]
+    given, audits = root / "audit.json", before["audits"]
+    if given.exists():
+        audits = kept_audit.with_audit(audits, json.loads(given.read_text(encoding="utf-8")))
     claims = before["claims"] | {run.id: [claim.model_dump(mode="json") for claim in run.claims] for run in quick}
-    return {**before, "claims": claims, "audit": audit}
+    return {**before, "claims": claims, "audits": audits}
 
 
 def is_of_today(run: StoredRun) -> bool:
     """Whether the fields of a run are those that its preset has today."""
     known = run.id in {entry.id for entry in registry.entries()}
     return known and run.config == Setting.parse(run.id, preset=run.preset).fields
-
-
-def shortened(audit: Evidence) -> Evidence:
-    """What the pages need of an audit."""
-    keys = ("id", "claim", "main", "holds", "agrees", "of", "failing_seeds", "known")
-    rows = [{key: row[key] for key in keys} for row in audit["rows"]]
-    return {"seeds": audit["seeds"], "agreement": audit["agreement"], "rows": rows}
 
 
 def judged(before: Evidence) -> Evidence:
@@ -108,7 +103,7 @@ def judged(before: Evidence) -> Evidence:
         if problem:
             print(f"{name} keeps its claims: {problem}")
     claims = {id: before["claims"][id] for id in sorted(ids)}
-    return {"claims": claims, "presets": presets, "runs": runs, "audit": before["audit"]}
+    return {"claims": claims, "presets": presets, "runs": runs, "audits": before["audits"]}
 
 
 def pages() -> list[Path]:
@@ -133,14 +128,13 @@ def written(text: str, evidence: Evidence) -> str:
 
 def results(evidence: Evidence, system: str) -> str:
     """A row for each experiment of the system, with its main claim at every size."""
-    seeds = {(row["id"], row["claim"]): row for row in evidence["audit"]["rows"]}
+    seeds = kept_audit.shares(evidence["audits"])
     head = ["experiment", "main claim", "expected", "quick", "seeds", "full", "other presets"]
     lines = [LEGEND, _row(head), "|" + "---|" * len(head)]
     for id, claims in _of(evidence, system):
-        row = seeds.get((id, claims[0]["id"]))
         sizes = {size: _cell(evidence, id, size) for size in _sizes(evidence, id)}
         others = "; ".join(f"`{size}`: {cell}" for size, cell in sizes.items() if size not in ("quick", "full"))
-        share = f"{row['holds']} of {row['of']}" if row else "–"
+        share = seeds.get((id, claims[0]["id"]), "–")
         expected = formatting.text(claims[0]["expected"])
         full = sizes.get("full") or not_run(id)
         cells = (claims[0]["statement"], expected, sizes["quick"], share, full, others or "–")
@@ -247,25 +241,13 @@ def references(_: Evidence, system: str) -> str:
 
 
 def audit(evidence: Evidence, _: str) -> str:
-    """The claims that do not hold at every seed."""
-    found = evidence["audit"]
-    if not found["rows"]:
+    """How many verdicts of each audit are on record, and the claims that do not hold at every seed."""
+    kept = evidence["audits"]
+    if not kept:
         return "No audit is stored yet: `make audit` makes one."
-    lines = ["| experiment | claim | holds at | fails at seeds | on record |", "|---|---|---|---|---|"]
-    for row in found["rows"]:
-        if row["holds"] < row["of"]:
-            failing = ", ".join(map(str, row["failing_seeds"]))
-            name = f"{row['claim']} (main)" if row["main"] else row["claim"]
-            record = "fails" if row["known"] else "holds"
-            lines.append(_row((f"`{row['id']}`", name, f"{row['holds']} of {row['of']}", failing, record)))
-    claims, pairs = len(found["rows"]), sum(row["of"] for row in found["rows"])
-    main = [row for row in found["rows"] if row["main"]]
-    always = sum(row["agrees"] == row["of"] for row in main)
-    head = (
-        f"Seeds {found['seeds'][0]} to {found['seeds'][-1]}, quick presets: {claims} claims, {pairs:,} verdicts, "
-        f"{found['agreement']:.2%} of them as on record; {always} of {len(main)} main claims at every seed.\n"
-    )
-    return "\n".join([head, *lines])
+    head, *rows = kept_audit.table(kept)
+    lines = [f"- {kept_audit.sentence(each)}" for each in kept]
+    return "\n".join([*lines, "", _row(head), "|" + "---|" * len(head), *map(_row, rows)])
 
 
 def _sizes(evidence: Evidence, id: str) -> list[str]:
@@ -289,10 +271,10 @@ def _cell(evidence: Evidence, id: str, size: str) -> str:
     fails = "**fails**: " if claims[0]["verdict"] == "fails" else ""
     facts = evidence.get("runs", {}).get(f"{id}@{size}") or {"changed": False, "judged": True}
     old = "" if not facts["changed"] else "†" if facts["judged"] else "‡"
-    return f"{fails}{_main_number(claims[0]['measured'])}; {good} of {len(claims)}{old}"
+    return f"{fails}{main_number(claims[0]['measured'])}; {good} of {len(claims)}{old}"
 
 
-def _main_number(measured: Any) -> str:
+def main_number(measured: Any) -> str:
     """What decides the verdict, without the numbers beside it."""
     if isinstance(measured, dict) and "share" in measured:
         return formatting.share(measured)

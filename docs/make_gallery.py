@@ -113,7 +113,7 @@ def _picture(run: StoredRun | None) -> bytes | None:
     return file.getvalue()
 
 
-def _kept(entry: Entry) -> Path | None:
+def kept_picture(entry: Entry) -> Path | None:
     """The card that is kept, or else the first figure of the experiment on the page of its system."""
     card = CARDS / f"{entry.id}.webp"
     figures = sorted((DOCS / "pictures").glob(f"{entry.id.replace('.', '-')}*.png"))
@@ -126,7 +126,7 @@ def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
     if pictured:
         card = f"gallery/{entry.id}.card.webp"
         lines.append(f'<a href="gallery/{entry.id}.webp"><img src="{card}" {image}></a>')
-    elif kept := _kept(entry):
+    elif kept := kept_picture(entry):
         page = f"{entry.id.partition('.')[0]}.html"
         lines.append(f'<a href="{page}"><img src="{kept.relative_to(DOCS).as_posix()}" {image}></a>')
     lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]

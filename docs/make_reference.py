@@ -28,6 +28,7 @@ LAB = {
     "store": ("Store",),
     "stored_run": ("StoredRun",),
     "listing": ("runs",),
+    "showing": ("show_progress",),
     "lookup": ("load",),
     "report.__init__": ("write",),
 }

@@ -23,6 +23,7 @@ import make_gallery
 import mathml
 import notebooks
 import reference_pages
+import site_links
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -45,6 +46,10 @@ def main(runs: Path | None) -> int:
         return 1
     without_remote_scripts(BUILD / "site")
     with_formulas(BUILD / "site")
+    for page, link in (missing := site_links.missing(BUILD / "site")):
+        print(f"{page}: there is no {link}")
+    if missing:
+        return 1
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.move(BUILD / "site", SITE)
     return 0
@@ -58,7 +63,7 @@ def assemble(runs: Path | None) -> None:
     write("changelog.md", rewritten((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "docs/"))
     write("style.css", (DOCS / "site.css").read_text(encoding="utf-8"))
     write(SEARCH, (DOCS / "search.js").read_text(encoding="utf-8"))
-    for picture in (path for path in (DOCS / "pictures").rglob("*.*") if path.suffix != ".json"):
+    for picture in (DOCS / "pictures").rglob("*.*"):  # with the manifests of their runs
         write(str(picture.relative_to(DOCS)), picture.read_bytes())
     for script in sorted((DOCS / "examples").glob("*.py")):
         code = script.read_text(encoding="utf-8")
@@ -84,7 +89,7 @@ def tutorial(script: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         outcomes = notebooks.execute(script, Path(folder))
     text, pictures = notebooks.page(outcomes, script.stem)
-    title, _, rest = text.partition("\n")
+    title, _, rest = re.sub(r"\]\((\w+)\.py\)", r"](\1.md)", text).partition("\n")
     note = f"[Notebook]({script.stem}.ipynb){{ download }} · every output on this page was made by running it."
     write(f"tutorials/{script.stem}.md", f"{title}\n\n{note}\n{rest}")
     write(f"tutorials/{script.stem}.ipynb", notebooks.notebook(outcomes))

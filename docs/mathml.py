@@ -133,8 +133,7 @@ class _Parser:
             else:
                 above = self.group()
         if primes:
-            prime = f'<mo mathsize="130%">{PRIMES[primes]}</mo>'
-            above = f"<mrow>{prime}{above}</mrow>" if above else prime
+            base = f'<mrow>{base}<mo lspace="0" rspace="0">{PRIMES[primes]}</mo></mrow>'  # fonts raise the sign already
         under, over = ("munder", "mover") if limits else ("msub", "msup")
         if below and above:
             return f"<{under}{over[1:]}>{base}{below}{above}</{under}{over[1:]}>"

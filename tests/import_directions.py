@@ -29,9 +29,10 @@ MAY_IMPORT = {
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
     "dynamics.watching": {"dynamics", "probes"},
     "dynamics.schema": {"dynamics", "probes"},
+    "dynamics.monitor": {"dynamics"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # it is saved by the lab, and drawn
     "theory": SCIENCE,
-    "torch": {"torch", "probes", "geometry", "dynamics.schema", "figures", "lab.observations"},  # stored by the lab
+    "torch": {"torch", "probes", "geometry", "dynamics.schema", "dynamics.monitor", "figures", "lab.observations"},
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,

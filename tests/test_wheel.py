@@ -44,6 +44,18 @@ def test_it_lists_runs_and_reports_without_the_repository(tmp_path):
 
 def test_one_version_everywhere():
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    citation, changes, recipe = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md", "conda/recipe.yaml")
+    )
     assert dynascope.__version__ == given
     assert f"\nversion: {given}\n" in citation
+    assert f"\n## {given}\n" in changes
+    assert f'\n  version: "{given}"\n' in recipe
+    assert json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))["version"] == given
+
+
+def test_the_conda_recipe_requires_what_the_wheel_requires():
+    given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    _, _, run = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8").partition("  run:\n    - python >=3.11\n")
+    lines = run.partition("\n\n")[0].splitlines()
+    assert [line.strip(" -").replace(" ", "").replace("matplotlib-base", "matplotlib") for line in lines] == given

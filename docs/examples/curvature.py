@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import optax
 
 import dynascope as ds
+from dynascope.theory.edge import optimizer_edges
 
 rate = 0.1
 net = ds.models.MLP(8, 3, width=16, out=1, key=jax.random.key(0), activation="tanh", bias=True)
@@ -30,6 +31,12 @@ print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps; products: {float
 print(f"largest relative error, as estimated: {float((trace.sharpness_error / trace.sharpness).max()):.1e}")
 print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).median()):.2f}")
 print(f"an oscillation stays bounded in {float((trace.flip > 0).mean()):.0%} of the recordings")
+
+# with Adam: the Hessian in the optimizer's own geometry, and its edge (2 + 2 b1) / ((1 - b1) rate)
+adam = optax.inject_hyperparams(optax.adam)(0.01)
+probes = {"own": ds.probes.preconditioned_sharpness()}
+own = ds.descend(net, loss, adam, steps=200, record=20, probes=probes).trace.own
+print(f"at {float(own[-1]) / float(optimizer_edges.adam(0.01, 0.9)):.2f} of Adam's edge")
 
 # at one point: eigenpairs with their residuals
 found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-5)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import optax
+import xarray as xr
 from matplotlib import pyplot
 
 import dynascope as ds
@@ -23,6 +24,16 @@ figures.legend_beside(axes)
 # %% panels
 figure, (left, right) = figures.panels(2)
 figure.get_size_inches()
+
+# %% phase_map
+phases = xr.DataArray([[[0, 0], [0, 1]], [[0, 1], [1, 1]]], dims=("rate", "width", "seed"))
+phases = phases.assign_coords(rate=[0.1, 1.0], width=[10, 20])
+figure, axes = pyplot.subplots(figsize=(3, 2.5))
+shares = figures.phase_shares(phases, ("converges", "diverges"))
+figures.phase_map(axes, shares, figures.PALETTE[:2], x="rate", y="width", log="x")
+
+# %% phase_shares
+figures.phase_shares(phases, ("converges", "diverges")).sel(phase="diverges")
 
 # %% plot_trace
 figures.plot_trace(trace)

@@ -119,6 +119,14 @@ ds.lab.runs(store=Store("runs"))[["preset", "seed", "holds", "fails"]]
 # %% lookup.load
 list(ds.lab.load("graphs.pairs", preset="quick", store=Store("runs")).reduced())
 
+# %% showing.show_progress
+import jax.numpy as jnp
+import optax
+
+with ds.lab.show_progress("descending"):  # a line below the cell, or on a terminal
+    end = ds.descend(jnp.ones(2), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=100).model
+print(end)
+
 # %% report.write
 from pathlib import Path
 

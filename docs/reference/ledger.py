@@ -2,8 +2,9 @@
 
 from dynascope import ledger
 
-# %% Statement
 row = next(row for row in ledger.statements() if row.place == "Figure 2b")
+
+# %% Statement
 row.printed  # the words of the document
 
 # %% statements

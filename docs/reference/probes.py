@@ -60,6 +60,12 @@ dict(trace(ds.probes.hessian_density(jnp.linspace(0, 3, 4), 0.3, draws=4, degree
 # %% output_hessian_norm
 trace(ds.probes.output_hessian_norm(lambda net: net(x[0])[0])).it.values
 
+# %% preconditioned_sharpness
+adam = optax.inject_hyperparams(optax.adam)(0.01)
+probes = {"it": ds.probes.preconditioned_sharpness()}
+found = ds.descend(net, ds.tasks.Supervised("mse"), adam, steps=20, record=10, data=(x, y), probes=probes).trace
+print(found.it.values, found.it_converged.values)
+
 # %% sharpness
 found = trace(ds.probes.sharpness(every=10))
 print(found.it.values, found.it_error.values)

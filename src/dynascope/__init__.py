@@ -45,7 +45,7 @@ if _TYPE_CHECKING:
     )
     from dynascope.lab.trajectories import load_trajectory as load_trajectory
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _DYNAMICS = (
     "CentralFlow",

@@ -209,7 +209,7 @@ def not_torch(name: str, value: Any) -> None:
     """Refuse a PyTorch module: `from_torch` converts it."""
     if any(f"{kind.__module__}.{kind.__name__}" == "torch.nn.modules.module.Module" for kind in type(value).__mro__):
         got = f"the PyTorch module {type(value).__name__}"
-        raise TypeError(f"{name} must hold JAX arrays; got {got}: convert it by dynascope.models.from_torch")
+        raise TypeError(f"{name} must hold JAX arrays; got {got}: convert it with dynascope.models.from_torch")
 
 
 def _uncut(value: Any) -> Any:

@@ -35,6 +35,9 @@ def model(width=4):
 
 def data():
     return torch.ones(5, 3), torch.zeros(5, 1)
+
+def adam(model):
+    return torch.optim.Adam(model.parameters())
 """
 pytestmark = pytest.mark.usefixtures("as_a_user")
 
@@ -104,7 +107,7 @@ def test_checkpoints_of_pytorch_are_measured(dynascope, files: Path):
     status, out, lines = dynascope(*ask, "--set", "width=2", "--probe", "sharpness", "--json")
     assert status == 0
     assert len(lines) == 1
-    assert "the checkpoint of step 200 is left out" in lines[0]
+    assert "the checkpoint of step 200 is left out (step_200.pt cannot be read: " in lines[0]
     found = json.loads(out)
     assert (found["id"], found["recordings"]) == ("observed.wide", "2 recordings, steps 0 to 100")
     status, out, lines = dynascope(*ask)
@@ -113,6 +116,25 @@ def test_checkpoints_of_pytorch_are_measured(dynascope, files: Path):
         "one that fits the model; all were left out; replay: the checkpoint of step 0 is left out (0.weight is"
         in lines[0]
     )
+
+
+def test_a_preconditioned_probe_takes_the_optimizer_of_the_checkpoints(dynascope, files: Path):
+    torch = pytest.importorskip("torch", reason="the optional extra `torch` is not installed")
+    (files / "torchnet.py").write_text(TORCH_FILE)
+    (files / "torched").mkdir()
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    net(torch.ones(5, 3)).square().mean().backward()
+    optimizer.step()
+    kept = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(kept, files / "torched/step_1.pt")
+    words = ("--model", "torchnet.py:model", "--data", "torchnet.py:data", "--optimizer", "torchnet.py:adam")
+    status, _, lines = dynascope("observe", "torched", *words, "--probe", "adam=sharpness(preconditioned=True)")
+    assert (status, lines) == (0, [])
+    assert np.isfinite(Store("runs").latest()[0]["observed.torched"].measured().adam).all()
+    status, _, lines = dynascope(*COMMAND, "--optimizer", "net.py:model")
+    assert status == 2
+    assert "--optimizer is for models of PyTorch" in lines[0]
 
 
 MISTAKES = {

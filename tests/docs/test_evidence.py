@@ -79,7 +79,7 @@ def of_two_sizes() -> dict:
     claim = {"id": "c", "statement": "It rises", "measured": 2, "expected": "> 1", "verdict": "holds", "known": ""}
     full = {**claim, "measured": 0.5, "verdict": "fails"}
     runs = {"edge.b@full": {"changed": True, "judged": True}}
-    return {"claims": {"edge.b": [claim]}, "presets": {"edge.b@full": [full]}, "runs": runs, "audit": {"rows": []}}
+    return {"claims": {"edge.b": [claim]}, "presets": {"edge.b@full": [full]}, "runs": runs, "audits": []}
 
 
 def test_results_have_a_column_for_each_size():
@@ -136,6 +136,17 @@ def test_a_failure_of_the_day_gets_the_reason_on_record_today(tmp_path: Path, mo
     claims, problem = kept_evidence.claims_of(place)
     assert problem
     assert [claim.known for claim in claims] == ["It is far."] + [""] * (len(claims) - 1)
+
+
+def test_a_claim_of_the_day_that_held_and_is_known_to_fail_today_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = copied(tmp_path)
+    (place / "reduced.nc").unlink()
+    first, *others = kept_evidence.claims_of(place)[0]
+    kind = kept_evidence.registry.load("edge.sixteen-neurons")
+    monkeypatch.setattr(kind, "known_failures", {f"full/{first.id}": "It is far."})
+    assert kept_evidence.claims_of(place)[0] == others
 
 
 def test_what_was_measured_by_other_code_says_so(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shlex
@@ -119,7 +120,8 @@ def parsed(line: str) -> tuple[str, dict]:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_names_what_exists(page: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(DOCS / "examples")  # where the reader's own file lies
-    monkeypatch.setenv("DYNASCOPE_EXPERIMENTS", str(DOCS / "examples"))
+    folders = [DOCS / "examples", ROOT / "examples" / "dynascope-grokking" / "src" / "dynascope_grokking"]
+    monkeypatch.setenv("DYNASCOPE_EXPERIMENTS", os.pathsep.join(map(str, folders)))
     for line in commands(page):
         if "..." in line or line.split()[1].startswith("-"):  # a pattern, or an option of the whole
             continue

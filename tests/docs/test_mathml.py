@@ -30,7 +30,7 @@ def body(latex: str, *, display: bool = False) -> str:
         ("12.5", "<mn>12.5</mn>"),
         (r"\lambda_1^2", "<msubsup><mi>λ</mi><mn>1</mn><mn>2</mn></msubsup>"),
         ("x^2_1", "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>"),
-        ("f'''", '<msup><mi>f</mi><mo mathsize="130%">‴</mo></msup>'),
+        ("f'''", '<mrow><mi>f</mi><mo lspace="0" rspace="0">‴</mo></mrow>'),
         (r"\frac{1}{\sqrt{m}}", "<mfrac><mn>1</mn><msqrt><mi>m</mi></msqrt></mfrac>"),
         (r"a - b", "<mrow><mi>a</mi><mo>−</mo><mi>b</mi></mrow>"),
         (r"\text{two words}", "<mtext>two words</mtext>"),

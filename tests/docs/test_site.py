@@ -9,6 +9,7 @@ import pytest
 
 import make_gallery
 import reference_pages
+import site_links
 from dynascope.lab import registry
 from dynascope.lab.fields import build
 from dynascope.lab.run import run
@@ -16,7 +17,7 @@ from dynascope.lab.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (*reference_pages.listing.ROOMS, "lab")
-QUICK = ("curves", "figures", "graphs", "lab", "lm")
+QUICK = ("curves", "figures", "graphs", "lab", "ledger", "lm")
 """Rooms whose examples take a few seconds together; the others compile."""
 
 
@@ -154,3 +155,13 @@ def test_links_to_papers_have_their_form():
 def test_the_page_of_a_system_links_to_its_papers(system: str):
     references = (ROOT / "docs" / f"{system}.md").read_text(encoding="utf-8").partition("## References")[2]
     assert re.search(r"\]\(https://(arxiv|doi)\.org/", references)
+
+
+def test_a_link_or_a_picture_that_leads_nowhere_is_found(tmp_path: Path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top"></h1><a href="b.html#here"></a><a href="b.html#there"></a><img src="pictures/gone.png">'
+        '<a href="#top"></a><a href="https://example.org/gone"></a><a href="b%20c.txt?x=1"></a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"></p>')
+    (tmp_path / "b c.txt").touch()
+    assert site_links.missing(tmp_path) == [("a.html", "b.html#there"), ("a.html", "pictures/gone.png")]

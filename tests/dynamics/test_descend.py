@@ -108,7 +108,7 @@ def test_divergence_is_an_outcome_with_a_step():
     ("options", "message"),
     [
         ({"batch": 2}, "drawn at random: give key="),
-        ({"key": 0, "data": jnp.ones((10, 2))}, "key= is for drawing batches: give batch= too, or omit key="),
+        ({"key": 0, "data": jnp.ones((10, 2))}, "key= draws the batches: pass batch= as well, or omit key="),
         ({"batch": 2, "key": 0}, "needs a SampledTask"),
         ({"batch": 11, "key": 0, "data": jnp.ones((10, 2))}, "batch must be .* at most 10; got 11"),
         ({"record": [5, 99], "data": jnp.ones((10, 2))}, "record must hold steps from 0 to 10"),

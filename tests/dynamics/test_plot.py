@@ -47,8 +47,25 @@ def test_many_members_are_drawn_as_their_median():
 
 def test_a_notebook_shows_small_curves(run):
     page = run._repr_html_()
-    assert page.count("<svg") >= 2
-    assert "Trajectory(at step 60" in page
+    table = page.partition("</table>")[0]
+    assert "Trajectory(at step 60" in table
+    assert [table.count(f"<td>{name}</td>") for name in ("loss", "sharpness", "w")] == [1, 1, 1]
+    assert "sharpness_error" not in table.partition("<table>")[2]  # further entries have no rows
+    assert table.count("<polyline") == 5  # one for each of the three weights
+    assert f"<td>{float(run.trace.loss[-1]):.4g}</td>" in table
+
+
+def test_a_notebook_shows_the_members_of_an_ensemble():
+    many = ds.ensemble(
+        lambda start: ds.Descent(start * jnp.ones(2), lambda w: jnp.sum(w**2), optax.sgd(0.1)),
+        {"start": [1.0, 2.0, 3.0]},
+        steps=5,
+    )
+    table = many._repr_html_().partition("</table>")[0]
+    assert table.count("<polyline") == 3
+    assert "diverged_at" not in table.partition("<table>")[2]
+    last = many.trace.loss.values[:, -1]
+    assert f"<td>{last[0]:.4g} to {last[-1]:.4g}</td>" in table
 
 
 def test_a_small_curve_spans_its_box():

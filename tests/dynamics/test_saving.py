@@ -146,3 +146,22 @@ def test_a_file_of_another_version_of_jax_is_a_warning(tmp_path, train, monkeypa
     monkeypatch.undo()
     with pytest.warns(UserWarning, match="is not known"):
         ds.load_trajectory(tmp_path / "mine", like=train(0))
+
+
+def test_a_file_of_another_machine_may_differ_in_the_last_digits_of_its_start(tmp_path, data):
+    def run(scale: float, steps: int):
+        model = jax.tree.map(lambda leaf: leaf * scale if eqx.is_array(leaf) else leaf, mlp())
+        return ds.descend(model, TASK, optax.adam(0.1), data=data, steps=steps)
+
+    run(1.0, 5).save(tmp_path / "mine")
+    assert ds.load_trajectory(tmp_path / "mine", like=run(1 + 1e-6, 0)).at == 5
+    with pytest.raises(ValueError, match="belongs to another call"):
+        ds.load_trajectory(tmp_path / "mine", like=run(1.01, 0))
+
+
+def test_a_file_of_another_version_of_dynascope_is_a_warning(tmp_path, train, monkeypatch):
+    monkeypatch.setattr("dynascope.lab.trajectories.__version__", "0.9")
+    train(5).save(tmp_path / "mine")
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match=r"dynascope 0\.9 with JAX"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0))

@@ -103,7 +103,10 @@ SMALL: Mapping[str, int] = {
 
 BESIDES: Mapping[str, Mapping[str, Any]] = {
     "catapult.cyclic": {"period": 4, "pool": 4},
+    "catapult.map": {"rates": (1.0, 3.0, 5.0, 7.0), "widths": (16, 64)},
+    "concept.detour-map": {"ratios": (2.0, 4.0), "sizes": (0.01, 0.1), "dims": (2, 3), "depths": (2, 3)},
     "concept.diffusion": {"pixels": 8, "channels": (8, 8, 8)},
+    "concept.order-map": {"first_signals": (1.0, 2.0), "second_signals": (1.0, 2.0)},
     "concept.three-concepts": {"pixels": 8, "channels": (8, 8, 8)},
     "concept.transient-memorization": {"dims": (2, 3, 4, 5, 6, 8)},
     "edge.decay-sharpens": {"steps": 500},

@@ -99,7 +99,7 @@ def test_a_run_that_was_replaced_meanwhile_is_left(store: Store):
     path = one.folder / "manifest.json"
     path.write_text(json.dumps({**one.manifest, "finished": "2026-02-02T00:00:00+00:00"}))
     gone, left = remove(store, items)
-    assert (gone, left) == ([], [f"{one.folder} has been written again in the meantime: left"])
+    assert (gone, left) == ([], [f"{one.folder} was written again in the meantime: not removed"])
     assert one.folder.exists()
 
 
@@ -118,7 +118,7 @@ def test_links_are_never_followed(store: Store, tmp_path: Path):
         gone, left = remove(store, items, dry=dry)
         assert [item.folder for item in gone] == [inside.folder]
         assert len(left) == 2
-        assert all(line.endswith("is reached by a link out of the store: left") for line in left)
+        assert all(line.endswith("is behind a link out of the store: not removed") for line in left)
     assert (away.folder / "thesis.tex").read_text() == "years of work"
     assert not inside.folder.exists()
 

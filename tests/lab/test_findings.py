@@ -125,7 +125,15 @@ def test_a_variable_is_known_by_its_long_name():
     made = trace(0.1, curvature=np.full(21, 25.0))
     assert findings(made) == []
     made.curvature.attrs["long_name"] = "sharpness"
-    assert "The curvature is at 2/η = 20 or above from the first recording" in only(findings(made)).text
+    assert "The sharpness (curvature) is at 2/η = 20 or above from the first recording" in only(findings(made)).text
+    made.curvature.attrs["long_name"] = "preconditioned sharpness"  # whose edge is elsewhere
+    assert findings(made) == []
+
+
+def test_the_rank_of_a_change_is_called_so():
+    made = ranks(1 + STEPS / 100)
+    made.weight_ranks.attrs["long_name"] = "stable rank of the change"
+    assert "gains rank: the stable rank of its change goes from 1 to" in only(findings(made)).text
 
 
 def test_an_ensemble_has_none():

@@ -107,6 +107,15 @@ def test_words_notes_annotations_and_presets_do_not_count(mine, old: str, new: s
     assert mine("mine.py", old, new) == []
 
 
+def test_descriptions_count_as_what_they_describe():
+    plain = module._parse(Path("plain.py"), "trace = label(records).assign_attrs(seconds=1)")
+    described = module._parse(
+        Path("described.py"),
+        'trace = describe_trace(label(describe_probe(records, "loss")), {}).assign_attrs(seconds=1)',
+    )
+    assert module._as_text(plain) == module._as_text(described)
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "steps"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -207,13 +209,13 @@ def test_a_lost_cluster_ends_it_and_finished_runs_stay(disk, store: Store, monke
 
 WRONG = [
     ({"z": "0:1"}, {}, "toy.disk has no field 'z'; its fields: "),
-    ({"x": "1:0"}, {}, "over x=1:0: low must be below high, both of them finite"),
-    ({"x": "0:inf"}, {}, "over x=0:inf: low must be below high, both of them finite"),
+    ({"x": "1:0"}, {}, "over x=1:0: low and high must be finite, and low must be below high"),
+    ({"x": "0:inf"}, {}, "over x=0:inf: low and high must be finite, and low must be below high"),
     ({"x": "0:1:5"}, {}, "over x=0:1:5: a range is key=low:high or key=low:high:log"),
     ({"x": "zero:1"}, {}, "over x=zero:1: a range is key=low:high or key=low:high:log"),
     ({"rate": "0:1:log"}, {}, "over rate=0:1:log: the ends of a logarithmic range must be positive"),
     ({"rate": "0:1"}, {}, "toy.disk: rate must be a number > 0; got 0.0"),
-    ({"layers": "1:2.5"}, {}, "over layers=1:2.5: layers takes integers, and so must the ends of its range be"),
+    ({"layers": "1:2.5"}, {}, "over layers=1:2.5: layers takes integers, so both ends of its range must be integers"),
     ({"kind": "0:1"}, {}, "over kind=0:1: kind is disk or depth, not a number"),
     ({"pair": "0:1"}, {}, "over pair=0:1: pair is [number, number], not a number: name one of its items, pair.0"),
     ({"sizes.2": "1:4"}, {}, "over sizes.2: sizes has the items 0 to 1 in this setting"),
@@ -245,11 +247,21 @@ def test_a_composed_name_is_refused_after_the_default_setting(disk, store: Store
 
 
 def test_without_adaptive_it_says_what_to_install(disk, store: Store, at_once, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "adaptive", None)
     with pytest.raises(UsageError, match=r"^limits need adaptive: pip install 'dynascope\[limits\]'$"):
         ds.lab.limits(disk, {"x": "0:1"}, store=store)
+
+
+def test_the_event_loop_of_the_process_stays_as_it_is():
+    pytest.importorskip("uvloop", reason="without uvloop nothing could change")
+    code = """
+import asyncio, sys
+from dynascope.lab.limit_search.search import _import_adaptive
+_import_adaptive()
+assert "adaptive" in sys.modules and "uvloop" not in sys.modules
+assert "uvloop" not in type(asyncio.get_event_loop_policy()).__module__
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 def test_the_same_question_places_the_same_points_however_it_is_carried_out(disk, store: Store, tmp_path: Path):

@@ -8,7 +8,7 @@ import pytest
 
 from dynascope.lab import monitor as module
 from dynascope.lab.monitor import LabMonitor, Progress
-from dynascope.lab.progress_line import _Line
+from dynascope.lab.progress_line import Line
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 
@@ -64,6 +64,6 @@ def test_a_run_reports_its_steps_too(walk, store: Store):
     ],
 )
 def test_the_line_says_what_is_known(progress: Progress | None, elapsed: float, width: int, words: str):
-    line = _Line("toy", 8.0)
+    line = Line("toy", 8.0)
     line.latest = progress
     assert line.text(elapsed, width) == words

@@ -108,6 +108,13 @@ def wait_for_points(page, more_than: int = 0) -> int:
     return int(page.get_attribute("#panels", "data-points"))
 
 
+def go(page) -> None:
+    """Run, and wait until the panels are those of the new run."""
+    before = page.get_attribute("#panels", "data-run")
+    page.click("#run")
+    until(page, f"document.getElementById('panels').dataset.run !== '{before}'")
+
+
 def ended(page, how: str) -> None:
     page.wait_for_selector(f"#panels[data-ended={how}]")
 
@@ -119,8 +126,7 @@ def stop(page) -> None:
 
 def test_an_experiment_is_picked_turned_run_and_judged(open_page, server):
     page = open_page()
-    assert "press Run" in page.inner_text("#head"), "a newcomer is told what to do"
-    assert page.locator(".starters a").count() == 6, "and where to begin"
+    assert "Press Run" in page.inner_text("#head"), "a newcomer is told what to do"
     page.fill("#search", "spiral shrink")
     page.click(f"[data-id='{ID}']")
     page.wait_for_selector("#run")
@@ -139,7 +145,7 @@ def test_an_experiment_is_picked_turned_run_and_judged(open_page, server):
 def test_points_arrive_while_it_runs_and_stop_when_it_is_stopped(open_page):
     page = on_tiny(open_page)
     set_field(page, "steps", LONG)
-    page.click("#run")
+    go(page)
     first = wait_for_points(page)
     wait_for_points(page, first)
     stop(page)
@@ -151,7 +157,7 @@ def test_a_run_is_paused_and_goes_on(open_page):
     page = on_tiny(open_page)
     set_field(page, "steps", LONG)
     set_field(page, "rate", "0.98")
-    page.click("#run")
+    go(page)
     wait_for_points(page)
     page.click("#pause")
     page.wait_for_selector("#pause:has-text('Continue')")
@@ -166,7 +172,6 @@ def test_a_run_is_paused_and_goes_on(open_page):
 
 def test_the_clock_goes_back_through_training_time_and_plays(open_page):
     page = on_tiny(open_page)
-    page.click("tr[data-digest] button:has-text('Show')")
     points = wait_for_points(page, 50)
     page.locator("#clock input").fill("10")
     page.wait_for_selector("#panels[data-points='11']")
@@ -183,6 +188,7 @@ def test_the_control_flips_the_verdict(open_page):
     page.click("#run")
     page.wait_for_selector("[data-claim=shrinks].is-known")
     ended(page, "done")
+    page.click("[data-claim=shrinks] summary")
     assert "This is the control" in page.inner_text("[data-claim=shrinks]")
 
 
@@ -348,7 +354,7 @@ def test_a_second_tab_and_a_reload_see_the_run_under_way(open_page):
     first = on_tiny(open_page)
     set_field(first, "steps", LONG)
     set_field(first, "rate", "0.97")
-    first.click("#run")
+    go(first)
     wait_for_points(first)
     second = open_page("#/", context=first.context)
     wait_for_points(second)
@@ -360,6 +366,92 @@ def test_a_second_tab_and_a_reload_see_the_run_under_way(open_page):
     ended(first, "stopped")
 
 
+def test_the_first_page_has_a_picture_of_each_system_and_some_move(open_page):
+    page = open_page()
+    assert page.locator(".system-card").count() == 8
+    until(page, "document.querySelectorAll('.system-card .plate canvas').length === 6")
+    until(page, "[...document.querySelectorAll('.system-card .plate img')].every((one) => one.naturalWidth > 0)")
+    drawn = "document.querySelector('.plate canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    until(page, f"{drawn} !== {before!r}")
+    page.click("[data-system=concept] > a")
+    page.wait_for_selector("#run")
+    assert page.url.endswith("#/run/concept.signal-order")
+
+
+def test_an_experiment_that_was_never_run_opens_on_the_evidence_that_ships(open_page):
+    page = open_page("#/run/concept.signal-order")
+    assert wait_for_points(page) > 50
+    assert "ships with dynascope" in page.inner_text("#shown")
+    assert page.locator(".sentence.is-holds").count() == 6
+    sentence = page.inner_text("[data-claim=theorem]")
+    assert re.search(r"0\.02\d+\s+expected: largest < 0\.1", sentence)
+    assert "median 0." not in sentence, "further numbers are folded"
+    page.click("[data-claim=theorem] summary")
+    assert "median" in page.inner_text("[data-claim=theorem] .detail")
+    assert "μ = (0.5, 2)" in page.inner_text("#legend")
+    order = "[...document.querySelector('.front').children].map((one) => one.dataset.variable ?? 'scene')"
+    assert page.evaluate(order) == ["output", "scene", "test_loss"]
+    assert page.inner_text("[data-variable=output] h2") == "Output at the held-out point"
+    assert "Theory is cut at" in page.inner_text("[data-variable=test_loss] .note")
+    begun = page.get_attribute(".drawing", "aria-label")
+    page.locator("#clock input").fill("3")
+    page.wait_for_selector("#panels[data-points='4']")
+    assert page.get_attribute(".drawing", "aria-label") != begun, "the drawing shows the state at the clock"
+
+
+def test_a_link_opens_an_experiment_with_its_knobs_and_the_page_gives_such_links(open_page, server):
+    page = open_page(f"#/run/{ID}?set=rate%3D0.876&set=style%3Dfancy&seed=3")
+    page.wait_for_selector("#run")
+    assert (page.input_value("#field-rate"), page.input_value("#field-style")) == ("0.876", "fancy")
+    assert "have not been run" in page.inner_text("#panels"), "and shows no run of other knobs"
+    page.check("#control")
+    page.click("#show-link")
+    page.wait_for_selector(f"#code:has-text('#/run/{ID}?control=1&seed=3')")
+    assert server.token not in page.inner_text("#code")
+    page.reload()
+    page.wait_for_selector("#run")
+    assert page.is_checked("#control")
+
+
+def test_a_lecture_is_given_from_the_keyboard(open_page):
+    page = on_tiny(open_page)
+    points = wait_for_points(page, 50)
+    page.locator("#head").click()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(f"#panels[data-points='{points - 1}']")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(f"#panels[data-points='{points}']")
+    page.keyboard.press("Space")
+    until(page, f"Number(document.getElementById('panels').dataset.points) < {points}")
+    size = "parseFloat(getComputedStyle(document.getElementById('head')).fontSize)"
+    before = page.evaluate(size)
+    page.keyboard.press("f")
+    page.wait_for_selector("html[data-lecture=true]")
+    assert page.evaluate(size) > 1.2 * before
+    assert not page.is_visible("#form")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("html[data-lecture=false]")
+    page.keyboard.press("c")
+    ended(page, "done")
+    page.wait_for_selector("[data-claim=shrinks].is-known")
+    assert page.is_checked("#control")
+    page.focus("#field-rate")
+    page.keyboard.press("c")
+    assert page.is_checked("#control"), "what is typed into a field is no command"
+
+
+def test_further_panels_are_folded_and_parts_of_the_data_share_their_scale(open_page):
+    page = open_page("#/run/features.near-zero")
+    wait_for_points(page)
+    page.evaluate("location.hash = '#/run/recall.phases'")
+    page.wait_for_selector("#more-panels:not([hidden])")
+    summary = page.inner_text("#more-panels summary")
+    assert re.match(r"\d more panels: .*Attention on noise", summary)
+    page.click("#more-panels summary")
+    until(page, "document.querySelectorAll('#more-panels .main-svg').length > 0")
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_screen(open_page, width):
     page = on_tiny(open_page, width=width)
@@ -368,6 +460,9 @@ def test_nothing_is_wider_than_the_screen(open_page, width):
     page.wait_for_selector("#figures img")
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(overflow) <= 0
+    top = "(name) => document.getElementById(name).getBoundingClientRect().top"
+    if width < 600:
+        assert page.evaluate(top, "form") > page.evaluate(top, "panels"), "results first on a phone"
     for place, ready in ((f"#/explore/{ID}", "#explore-plots .main-svg"), ("#/sweeps", "#sweep-map .main-svg")):
         page.evaluate(f"location.hash = '{place}'")
         page.wait_for_selector(ready)
@@ -423,7 +518,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_loses_nothing(open_page,
     page = on_tiny(open_page, expected="net::ERR")
     set_field(page, "steps", LONG)
     set_field(page, "rate", "0.5")
-    page.click("#run")
+    go(page)
     wait_for_points(page)
     os.kill(server.process.pid, signal.SIGKILL)
     page.wait_for_selector("#notice:has-text('The server does not answer')")

@@ -93,7 +93,7 @@ def test_bits_come_back_after_an_exception_and_after_nested_cuts(language_model)
     assert same_bits(language_model, before)
     with pytest.raises(ValueError, match="rank must be"), language_model.truncate(1, "in", rank=33):
         pass
-    with pytest.raises(TypeError, match="rank or share"), language_model.truncate(1, "in"):
+    with pytest.raises(TypeError, match="rank and share"), language_model.truncate(1, "in"):
         pass
     assert same_bits(language_model, before)
 

@@ -1,5 +1,7 @@
 """Networks on images and in the NTK parameterization."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +32,37 @@ def test_a_scale_makes_an_ntk_network_small_at_the_start():
 
 def test_an_ntk_linear_network_is_its_matrix():
     net = MLP(3, 3, key=jax.random.key(0), width=5, parameterization="ntk")
+    np.testing.assert_allclose(net.matrix(), jax.jacfwd(net)(jnp.ones(3)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_mup_network_is_an_ntk_network_whose_output_is_divided_and_whose_rate_is_multiplied_by_the_width():
+    """Yang and Hu 2021, (3.1): a -> a + t, b -> b - t, c -> c - 2 t changes nothing."""
+    width, rate, x = 16, 0.3, jax.random.normal(jax.random.key(1), (5, 4))
+    common = {"key": jax.random.key(0), "width": width, "out": 1, "activation": "relu"}
+    mup, ntk = (MLP(4, 3, parameterization=name, **common) for name in ("mup", "ntk"))
+
+    def loss(net: MLP, factor: float) -> jax.Array:
+        return jnp.mean((factor * jax.vmap(net)(x)[:, 0] - x[:, 0] * x[:, 1]) ** 2)
+
+    def descend(net: MLP, factor: float, rate: float) -> MLP:
+        for _ in range(3):
+            step = jax.grad(loss)(net, factor)
+            net = jax.tree.map(lambda weight, slope: weight - rate * slope, net, step)
+        return net
+
+    small = 1 / math.sqrt(width)
+    mup, ntk = descend(mup, 1.0, rate), descend(ntk, small, rate * width)
+    np.testing.assert_allclose(jax.vmap(mup)(x), small * jax.vmap(ntk)(x), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(mup.weights[1], small * ntk.weights[1], rtol=1e-4, atol=1e-6)
+
+
+def test_a_mup_network_of_one_layer_is_an_ntk_network():
+    one, other = (MLP(4, 1, key=jax.random.key(0), width=9, parameterization=name) for name in ("mup", "ntk"))
+    np.testing.assert_array_equal(one(jnp.ones(4)), other(jnp.ones(4)))
+
+
+def test_a_mup_linear_network_is_its_matrix():
+    net = MLP(3, 3, key=jax.random.key(0), width=5, parameterization="mup")
     np.testing.assert_allclose(net.matrix(), jax.jacfwd(net)(jnp.ones(3)), rtol=1e-5, atol=1e-6)
 
 
@@ -106,7 +139,8 @@ def test_pooling_takes_means_and_leaves_an_odd_row_out():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda key: MLP(3, 2, key=key, parameterization="mup"), "'standard', 'ntk'; got 'mup'"),
+        (lambda key: MLP(3, 2, key=key, parameterization="torch"), "'standard', 'ntk', 'mup'; got 'torch'"),
+        (lambda key: MLP(3, 2, key=key, parameterization="mup", bias=True), "bias must be False"),
         (lambda key: ConvNet((8, 8, 1), (4,), key=key, parameterization="torch"), "'standard', 'ntk'; got 'torch'"),
         (lambda key: ConvNet((8, 8, 1), (4, 4), key=key, pools=(1,)), "2 convolutions"),
         (lambda key: ConvNet((8, 8, 1), (), key=key), "channels must have one entry for each convolution"),

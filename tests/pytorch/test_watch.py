@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from torch.utils.data import DataLoader, TensorDataset
 
 import dynascope as ds
 
@@ -51,6 +52,16 @@ def test_the_trace_has_the_names_and_dimensions_of_every_trace():
     assert watch.plot() is not None
 
 
+def test_a_notebook_shows_small_curves():
+    watch = ds.torch.Watch(torch.nn.Linear(3, 2), "mse", (torch.randn(6, 3), torch.randn(6, 2)))
+    assert "0 recordings" in watch._repr_html_()
+    watch.record(0)
+    watch.record(3)
+    table = watch._repr_html_().partition("</table>")[0]
+    assert "2 recordings up to step 3" in table
+    assert table.count("<polyline") == 1
+
+
 def test_readers_of_curves_take_the_trace():
     model = network()
     watch = ds.torch.Watch(model, "mse", DATA)
@@ -72,6 +83,7 @@ def test_readers_of_curves_take_the_trace():
         (functools.partial(torch.nn.functional.mse_loss, reduction="mean"), DATA),
         (type("Criterion", (torch.nn.Module,), {"forward": lambda self, out, y: ((out - y) ** 2).mean()})(), DATA),
         (lambda model, batch: ((model(batch[0]) - batch[1]) ** 2).mean(), DATA),
+        ("mse", TensorDataset(*DATA)),
         (lambda model, batch: ((model(batch["x"]) - batch["y"]) ** 2).mean(), {"x": DATA[0], "y": DATA[1].numpy()}),
     ],
 )
@@ -80,6 +92,25 @@ def test_a_loss_may_be_given_in_many_ways(loss, data):
     watch = ds.torch.Watch(model, loss, data)
     expected = torch.nn.functional.mse_loss(model(DATA[0]), DATA[1]).item()
     assert watch.record(0)["loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_loader_is_not_data_but_its_batch_is():
+    loader = DataLoader(TensorDataset(*DATA), batch_size=12)
+    with pytest.raises(TypeError, match=r"got an object of type DataLoader; a batch of it will do, next\(iter"):
+        ds.torch.Watch(network(), "mse", loader)
+    assert ds.torch.Watch(network(), "mse", next(iter(loader))).record(0)["loss"] > 0
+
+
+def test_a_warning_names_the_line_of_the_user():
+    def fail(model):
+        raise ValueError("mine")
+
+    watch = ds.torch.Watch(network(), "mse", DATA, {"own": fail})
+    with pytest.warns(RuntimeWarning, match="mine") as caught:
+        watch.record(0)
+    with pytest.warns(RuntimeWarning, match="mine") as replayed:
+        ds.torch.replay(network(), {0: network().state_dict()}, "mse", DATA, {"own": fail})
+    assert caught[0].filename == replayed[0].filename == __file__
 
 
 def test_one_output_goes_with_targets_without_that_axis():

@@ -20,15 +20,16 @@ def limits(
         typer.Option("--over", "-o", metavar="KEY=...", help="key=LOW:HIGH or key=LOW:HIGH:log; key.0 of a list."),
     ],
     claim: Annotated[str, typer.Option("--claim", help="Id of a claim, or main.")] = "main",
-    points: Annotated[int, typer.Option("--points", min=1, help="The most runs, all seeds counted.")] = 300,
+    points: Annotated[int, typer.Option("--points", min=1, help="Maximum number of runs, all seeds counted.")] = 300,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="The most seeds at a point: two, and the others where they disagree.")
+        int,
+        typer.Option("--seeds", min=1, help="Maximum number of seeds per point: two, more if these disagree."),
     ] = 3,
     resolution: Annotated[
-        float, typer.Option("--resolution", help="Stop when limits are known to this share of each range.")
+        float, typer.Option("--resolution", help="Stop when each limit is known to this fraction of its range.")
     ] = 0.01,
     at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="Number of points that are placed, and run, at a time.")
+        int, typer.Option("--at-once", min=1, help="Number of points that are chosen and run side by side.")
     ] = 4,
     preset: Preset = None,
     control: Control = False,
@@ -60,7 +61,9 @@ def limits(
     asked = ask(registry.load(id), ranges, **options, effort=effort, store=Store(runs))
     check(executor)
     if jobs > 1 and executor != "local":
-        raise UsageError(f"--jobs is for processes of this command, not for the executor {executor!r}: leave one out")
+        raise UsageError(
+            f"--jobs is for processes of this command, not for the executor {executor!r}: omit one of them"
+        )
     _agree(asked.default.cost, points, jobs if executor == "local" else None, yes)
     out, tracebacks = console(errors=as_json), list[BaseException]()
     with choose(executor, jobs) as pool, ExitStack() as shown:
@@ -102,5 +105,5 @@ def _agree(cost: float | None, points: int, jobs: int | None, yes: bool) -> None
     if yes or (points <= MOST_UNASKED and (seconds or 0) <= 60 * MOST_MINUTES):
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start with --yes only")
+        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start only with --yes")
     typer.confirm("dynascope: start?", abort=True, err=True)

@@ -61,6 +61,15 @@ def observe(
             "(default: cross-entropy for integer y, else mse; the model's own for data without x and y).",
         ),
     ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="FILE:FUNCTION",
+            help="Function that makes a PyTorch optimizer of the model, for preconditioned probes; its state is loaded "
+            "from the checkpoints.",
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Store it as observed.NAME (default: the name of the folder).")
     ] = None,
@@ -87,7 +96,7 @@ def observe(
 
     given = once((assignment(text) for text in settings or ()), "--set")
     command = shlex.join(["dynascope", *sys.argv[1:]])
-    request = Request(checkpoints, model, data, loss, probes or (), given, name, learning_rate, command)
+    request = Request(checkpoints, model, data, loss, probes or (), given, name, learning_rate, optimizer, command)
     try:
         with progress_line(f"observing {checkpoints.name}") as on_progress:
             stored = observe_checkpoints(request, Store(runs), warn=say, on_progress=on_progress)

@@ -44,7 +44,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
 
 
 class NamesRequired(TyperCommand):
-    """A command that selects everything if no name is given, except after `--`, where an empty list is a mistake."""
+    """A command that selects everything if no name is given, except after `--`: there an empty list is a mistake."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse `--` at the end of the line; otherwise parse as usual."""

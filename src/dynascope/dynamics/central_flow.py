@@ -38,6 +38,7 @@ from dynascope.dynamics.trajectory import Trajectory
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Vector
 from dynascope.probes import basic
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Probe, Probes, Snapshot, name_probes
 
 DENSE = 64
@@ -267,7 +268,7 @@ def oscillation(every: int | None = None) -> Probe:
             "residual": swing.residual,
         }, memory
 
-    return Probe(measure, every=every)
+    return describe_probe(Probe(measure, every=every), "oscillation")
 
 
 def _runge_kutta(objective: Callable, point: Vector, force: Vector, span: Array) -> Vector:

@@ -224,7 +224,7 @@ def descend(
         The trajectory, with the trace of the probes and the trained model.
     """
     if key is not None and batch is None:
-        raise ValueError("key= is for drawing batches: give batch= too, or omit key=")
+        raise ValueError("key= draws the batches: pass batch= as well, or omit key=")
     process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
     return run_single(process, steps=steps, record=record, stop=stop)
 

@@ -131,7 +131,7 @@ def _column(name: str) -> Callable[[Column], np.ndarray]:
             raise TypeError(f"dimension '{name}' of the ensemble must hold numbers; got {checks.shown(values)}")
         if found.dtype.kind in "iu" and found.size and jnp.asarray(0).dtype == jnp.int32:  # JAX drops the upper bits
             if found.min() < -(2**31) or found.max() >= 2**32 or (found.min() < 0 and found.max() >= 2**31):
-                raise ValueError(f"dimension '{name}' must hold numbers of 32 bits; got {checks.shown(values)}")
+                raise ValueError(f"dimension '{name}' must hold 32-bit numbers; got {checks.shown(values)}")
             return found.astype(np.uint32) if found.max() >= 2**31 else found
         return found
 
@@ -146,7 +146,7 @@ def _labels(name: str, values: PyTree) -> np.ndarray:
         raise ValueError(f"dimension '{name}' of the ensemble must be {how}; got {checks.shown(values)}")
     lengths = {leaf.shape[0] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"dimension '{name}' of the ensemble needs one value or more, as many in each array")
+        raise ValueError(f"dimension '{name}' of the ensemble needs at least one value, and as many in each array")
     return leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(lengths.pop())
 
 

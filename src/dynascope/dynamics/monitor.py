@@ -37,9 +37,9 @@ class Monitor:
         """Receive progress.
 
         Args:
-            done: Member-steps taken so far (units of time for a flow).
-            total: Member-steps of the whole run.
-            what: The unit, "steps" or "time".
+            done: Member-steps taken so far (units of time for a flow); models measured so far by `observe`.
+            total: Member-steps of the whole run; 0 if the number of models is not known.
+            what: The unit, such as "steps" or "time".
         """
 
     def kept_names(self) -> Iterable[str]:

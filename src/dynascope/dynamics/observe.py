@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import equinox as eqx
@@ -16,11 +16,13 @@ from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.convolutions import channels_last
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.objective import Loss, Objective
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.program import jit_cached
 from dynascope.dynamics.schema import examine, make_schema
 from dynascope.probes.basic import loss
+from dynascope.probes.descriptions import describe_trace
 from dynascope.probes.probe import Every, Probe, Probes, Snapshot, Value, name_probes
 
 
@@ -87,7 +89,9 @@ def observe(
     if probes is None and task is None:
         raise ValueError("give a task, whose loss is recorded, or probes")
     observation, left_out = None, []
-    for step, model in _loaded(models, steps, load, left_out):
+    total = len(models) if isinstance(models, Sized) else 0
+    for done, (step, model) in enumerate(_loaded(models, steps, load, left_out)):
+        current_monitor().progress(done, total, "models")
         if observation is None:
             objective = _no_loss if task is None else Objective(task, model, data=data)
             observation = _Observation(_Observed(probes=named, model=model, objective=objective))
@@ -149,7 +153,9 @@ class _Observation:
             for name, values in self.values.items()
         }
         trace = make_schema(self.outline, recorded, {}).label(records, diverged_at=np.asarray(self.diverged_at))
-        return trace.assign_attrs(compile_seconds=self.seconds[0], run_seconds=sum(self.seconds[1:]))
+        return describe_trace(trace, self.process.probes).assign_attrs(
+            compile_seconds=self.seconds[0], run_seconds=sum(self.seconds[1:])
+        )
 
 
 def _begin(process: _Observed, arrays: PyTree, now: Array) -> PyTree:

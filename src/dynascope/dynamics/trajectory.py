@@ -20,6 +20,7 @@ from dynascope.dynamics.driver import Run, run_members
 from dynascope.dynamics.schedule import Record, Request, Schedule, Times, make_schedule
 from dynascope.dynamics.schema import make_schema, recording_axis
 from dynascope.dynamics.stopping import Stop, as_condition
+from dynascope.probes.descriptions import describe_trace
 from dynascope.probes.probe import Snapshot
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -125,7 +126,9 @@ class Trajectory:
         seconds = {key: self.statistics[key] + after.statistics[key] for key in ("compile_seconds", "run_seconds")}
         trace = _join(self.trace, after.trace, tuple(run.dims)).assign_attrs({**after.trace.attrs, **seconds})
         run = run._replace(record=after.run.record) if run.record is None else run
-        return Trajectory(trace, {**after.statistics, **seconds}, after.state, after.at, run)
+        return Trajectory(
+            describe_trace(trace, run.outline.probes), {**after.statistics, **seconds}, after.state, after.at, run
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write it to one file, completely or not at all, without pickles; `load_trajectory` reads it.
@@ -187,7 +190,7 @@ def carry_out(run: Run, request: Request, *, since: int | float | None = None, s
         at = outcome.stopped_at.item()
         trace = _end(trace, schedule, outline.axis, at)
     statistics = {**seconds, "members": math.prod(map(len, run.dims.values())), "devices": outcome.devices}
-    return Trajectory(trace, statistics, outcome.state, at, run)
+    return Trajectory(describe_trace(trace, outline.probes), statistics, outcome.state, at, run)
 
 
 def _place(trace: xr.Dataset, name: str, label: float | np.number) -> int:

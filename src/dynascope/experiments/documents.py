@@ -5,3 +5,5 @@ SIMPLE_STRUCTURES = "Simple structures in neural networks: on expressiveness, op
 OVER_PARAMETERIZED = "Toward Understanding the Dynamics of Over-parameterized Neural Networks"
 GRADUAL_RANK = "Transformers learn through gradual rank increase"
 CENTRAL_FLOWS = "Understanding optimization in deep learning with central flows"
+EDGE_OF_STABILITY = "Gradient descent on neural networks typically occurs at the edge of stability"
+ADAPTIVE_EDGE = "Adaptive gradient methods at the edge of stability"

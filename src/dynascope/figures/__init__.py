@@ -5,6 +5,7 @@ import matplotlib.
 """
 
 from dynascope.figures.forms import concept_plane, legend_beside, panels, settings_colors
+from dynascope.figures.phases import phase_map, phase_shares
 from dynascope.figures.style import FAINT, HOUSE_STYLE, INK, PALETTE, THEORY
 from dynascope.figures.trace import plot_trace, sparkline
 
@@ -17,6 +18,8 @@ __all__ = [
     "concept_plane",
     "legend_beside",
     "panels",
+    "phase_map",
+    "phase_shares",
     "plot_trace",
     "settings_colors",
     "sparkline",

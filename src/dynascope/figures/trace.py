@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,26 +84,61 @@ def without_entries(names: Iterable[str]) -> list[str]:
     return [name for name in names if not any(name.startswith(f"{base}_") for base in names)]
 
 
-def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
-    """A small curve as SVG, without axes; logarithmic under the same rule as panels.
+def curves_table(trace: xr.Dataset) -> str:
+    """The probes of a trace as a table of HTML: name, small curves, and the last value or the range of the last values.
 
     Args:
-        values: The curve, `(n,)`; values that are not finite are left out.
+        trace: A trace.
+
+    Returns:
+        The text of a `table` element.
+    """
+    recorded = recorded_variables(trace)
+    rows = []
+    for name in without_entries(recorded):
+        curves = _curves(trace[name], recorded[name])
+        shown = curves if len(curves) <= MOST_LINES else _quantiles(curves, (0.1, 0.5, 0.9))
+        cells = escape(name), sparkline(shown), _last_values(curves)
+        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _last_values(curves: np.ndarray) -> str:
+    """The last finite value of every curve: one number, or the smallest and the largest."""
+    last = [curve[np.isfinite(curve)][-1] for curve in curves if np.any(np.isfinite(curve))]
+    if not last:
+        return ""
+    low, high = f"{min(last):.4g}", f"{max(last):.4g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
+    """Small curves as SVG, without axes; logarithmic under the same rule as panels.
+
+    Args:
+        values: The curve, `(n,)`, or several, `(k, n)`; values that are not finite are left out.
         width: Width in pixels.
         height: Height in pixels.
 
     Returns:
-        The text of an `svg` element; empty if fewer than two values are finite.
+        The text of an `svg` element; empty if fewer than two values of every curve are finite.
     """
-    x, y = np.flatnonzero(np.isfinite(values)), np.asarray(values, float)[np.isfinite(values)]
-    if len(y) < 2:
+    curves = np.atleast_2d(np.asarray(values, float))
+    seen = [np.flatnonzero(np.isfinite(curve)) for curve in curves]
+    drawn = [(x, curve[x]) for x, curve in zip(seen, curves, strict=True) if len(x) > 1]
+    if not drawn:
         return ""
-    y = np.log(y) if _spans_decades(y) else y
-    across = (x - x[0]) / (x[-1] - x[0]) * (width - 2) + 1
-    up = (height - 2) * (1 - (y - y.min()) / (np.ptp(y) or 1)) + 1
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
-    line = f'<polyline points="{points}" fill="none" stroke="{PALETTE[1]}" stroke-width="1.5"/>'
-    return f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}">{line}</svg>'
+    scale = np.log if _spans_decades(np.concatenate([y for _, y in drawn])) else np.asarray
+    drawn = [(x, scale(y)) for x, y in drawn]
+    left, right = min(x[0] for x, _ in drawn), max(x[-1] for x, _ in drawn)
+    low, high = min(y.min() for _, y in drawn), max(y.max() for _, y in drawn)
+    lines = []
+    for x, y in drawn:
+        across = (x - left) / (right - left) * (width - 2) + 1
+        up = (height - 2) * (1 - (y - low) / (high - low or 1)) + 1
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{PALETTE[1]}" stroke-width="1.5"/>')
+    return f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}">{"".join(lines)}</svg>'
 
 
 def _spans_decades(values: np.ndarray) -> bool:
@@ -120,7 +156,7 @@ def _draw(axes: Axes, trace: xr.Dataset, name: str, along: str) -> None:
     x, curves = variable[along].values, _curves(variable, along)
     if len(curves) > MOST_LINES:
         seen = ~np.all(np.isnan(curves), axis=0)
-        low, middle, high = np.nanquantile(curves[:, seen], (0.1, 0.5, 0.9), axis=0)
+        low, middle, high = _quantiles(curves[:, seen], (0.1, 0.5, 0.9))
         axes.fill_between(x[seen], low, high, color=PALETTE[1], alpha=0.2, linewidth=0, label="middle 80 %")
         axes.plot(x[seen], middle, color=PALETTE[1], label=f"median of {len(curves)}")
         axes.legend()
@@ -141,13 +177,27 @@ def _draw(axes: Axes, trace: xr.Dataset, name: str, along: str) -> None:
         axes.legend()
     if _spans_decades(curves[np.isfinite(curves)]):
         axes.set_yscale("log")
-    title = variable.attrs.get("long_name", name.replace("_", " "))
-    axes.set(title=title, xlabel=along.removeprefix(f"{name}_"), ylabel=variable.attrs.get("units", ""))
+    title = name.replace("_", " ")
+    axes.set(title=title, xlabel=along.removeprefix(f"{name}_"), ylabel=_axis_label(variable, title))
+
+
+def _axis_label(variable: xr.DataArray, title: str) -> str:
+    """The long name, unless it is the title, and the unit, unless it is a plain number."""
+    long, units = variable.attrs.get("long_name", ""), variable.attrs.get("units", "1")
+    return " ".join(part for part in ("" if long == title else long, "" if units == "1" else f"[{units}]") if part)
 
 
 def _curves(variable: xr.DataArray, along: str) -> np.ndarray:
     """All curves of a variable, `(curve, step)`."""
     return np.asarray(variable.transpose(..., along).values, float).reshape(-1, variable.sizes[along])
+
+
+def _quantiles(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
+    """Quantiles over the curves, `(share, step)`; NaN at steps at which no curve has a value."""
+    found = np.full((len(shares), curves.shape[1]), np.nan)
+    seen = ~np.all(np.isnan(curves), axis=0)
+    found[:, seen] = np.nanquantile(curves[:, seen], shares, axis=0)
+    return found
 
 
 def _labels(variable: xr.DataArray, along: str) -> list[str]:

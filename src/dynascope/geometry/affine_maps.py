@@ -2,7 +2,7 @@
 
 JAX gives the program of a model at one example as a list of equations (a jaxpr). `evaluate` carries them out one by one
 and follows every parameter through the equations that only rearrange, scale or slice it, into compiled functions and
-checkpoints too. Where it meets a matrix product, a convolution or a lookup of rows,
+checkpoints too. At a matrix product, a convolution or a lookup of rows,
 
     z[p, m] = sum over f of W[m, f] a[p, f],    p: positions, m: outputs of the map, f: its inputs,
 

@@ -31,7 +31,8 @@ Which = Literal["largest", "magnitude"]
 PATIENCE = 24
 """So many products without halving the error mean that a residual has come as far down as the products' rounding."""
 ROUNDING, MOST_ROUNDING = 20, 400
-"""Units of rounding that a residual may keep: so few at first, and at most so many where it gets no further."""
+"""Units of rounding that a residual may keep: the first number to begin with, at most the second if it falls no
+further."""
 
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""

@@ -155,7 +155,7 @@ def _ranks(column: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def _ranks_within(column: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """The ranks of what is certainly apart: a new one where the next interval begins above all before it."""
+    """The ranks of what is certainly apart: a new rank if the next interval begins above all before it."""
     low, high = column.astype(float) - errors, column.astype(float) + errors
     order = np.argsort(low, kind="stable")
     reached = np.maximum.accumulate(high[order])

@@ -14,6 +14,7 @@ if _TYPE_CHECKING:
     from dynascope.lab.listing import runs as runs
     from dynascope.lab.lookup import load as load
     from dynascope.lab.observations import save_observation as save_observation
+    from dynascope.lab.showing import show_progress as show_progress
     from dynascope.lab.sweeps import sweep as sweep
     from dynascope.lab.trace_findings import findings as findings
 
@@ -24,6 +25,7 @@ _HOMES = {
     "load": "lookup",
     "save_observation": "observations",
     "findings": "trace_findings",
+    "show_progress": "showing",
 }
 
 __all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -29,7 +29,7 @@ def find_array_checkpoints(folder: Path) -> list[tuple[int, Path]]:
         raise UsageError(f"{folder} holds no checkpoint of JAX: files {' or '.join(FILES)}")
     numbers = {path: re.findall(r"\d+", path.stem) for path in paths}
     if unnamed := sorted(path.name for path in paths if not numbers[path]):
-        raise UsageError(f"{unnamed[0]} names no step: a checkpoint is named after its step, such as step_2000.eqx")
+        raise UsageError(f"{unnamed[0]} has no step in its name; name each one after its step: step_2000.eqx")
     found = sorted((int(numbers[path][-1]), path) for path in paths)
     for (one, first), (other, second) in itertools.pairwise(found):
         if one == other:
@@ -54,7 +54,7 @@ def read_array_checkpoint(path: Path, like: PyTree) -> PyTree:
         if set(file.files) == {f"arr_{k}" for k in range(len(names))}:
             names = [f"arr_{k}" for k in range(len(names))]
         if odd := sorted(set(names) ^ set(file.files)):
-            raise ValueError(f"its arrays are not those of the model: {odd[0]}")
+            raise ValueError(f"its arrays do not match those of the model: {odd[0]}")
         found = [file[name] for name in names]
     for name, array, (_, leaf) in zip(names, found, leaves, strict=True):
         if array.shape != leaf.shape:

@@ -30,4 +30,4 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return dict(arrays)
     except (ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is damaged, or no file of plain arrays ({error})") from None
+        raise ValueError(f"{path} is damaged, or is not a file of plain arrays ({error})") from None

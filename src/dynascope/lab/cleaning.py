@@ -130,7 +130,7 @@ def remove(store: Store, items: Iterable[Item], *, dry: bool = False) -> tuple[l
 
 def _check_inside(store: Store, folder: Path) -> None:
     if os.path.realpath(folder) != os.path.join(os.path.realpath(store.root), folder.parent.name, folder.name):
-        raise StoreError(f"{folder} is reached by a link out of the store: left")
+        raise StoreError(f"{folder} is behind a link out of the store: not removed")
 
 
 def _remove(item: Item) -> bool:
@@ -141,7 +141,7 @@ def _remove(item: Item) -> bool:
             return False
         now = inspect(folder)
         if (now.state, now.run and now.run.manifest) != (item.state, item.run and item.run.manifest):
-            raise StoreError(f"{folder} has been written again in the meantime: left")
+            raise StoreError(f"{folder} was written again in the meantime: not removed")
         away = folder.with_name(item.digest + REMOVED)
         if folder != away:
             shutil.rmtree(away, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ def open_figures(draw: Callable[[], Mapping[str, Figure]]) -> Iterator[Mapping[s
                 except ValueError as error:
                     raise ValueError(f"the name of a figure {error}") from None
                 _keep_in_range(figure)
+                _say_if_empty(figure)
             yield figures
         finally:
             if pyplot := sys.modules.get("matplotlib.pyplot"):
@@ -118,7 +120,20 @@ def _keep_in_range(figure: Figure) -> None:
     """Cut logarithmic axes off if a diverged run would take them out of the range of floating-point numbers."""
     for axes in figure.axes:
         for axis, change in ((axes.xaxis, axes.set_xlim), (axes.yaxis, axes.set_ylim)):
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Data has no positive values")  # the panel says so: see below
                 low, high = axis.get_view_interval()
             if axis.get_scale() == "log" and not (low >= SMALLEST and high <= LARGEST):
                 change(max(low, SMALLEST), min(high, LARGEST))
+
+
+def _say_if_empty(figure: Figure) -> None:
+    """Say in a panel why it shows nothing: no number is finite, or none is positive on a logarithmic axis."""
+    for axes in figure.axes:
+        if axes.has_data() and not axes.texts:
+            limits = axes.dataLim
+            least = [limits.minposx] * (axes.get_xscale() == "log") + [limits.minposy] * (axes.get_yscale() == "log")
+            finite, visible = np.isfinite(limits.get_points()).all(), np.isfinite(least).all()
+            if not (finite and visible):
+                why = "no positive value" if finite else "no finite value"
+                axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color="gray")

@@ -2,9 +2,9 @@
 
 A stored step is reused only while that code is the same, so that no verdict outlives the code that reached it. The code
 is followed definition by definition: the method, the members of the experiment and the functions, classes and constants
-of dynascope that it names, and what those name in turn. Comments, layout, docstrings, annotations and the wording of
-errors do not count. The lab does not count either, except for its claims and criteria: it executes experiments and
-affects no number.
+of dynascope that it names, and what those name in turn. Comments, layout, docstrings, annotations, descriptions and the
+wording of errors do not count. The lab does not count either, except for its claims and criteria: it executes
+experiments and affects no number.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ ALONGSIDE = {
 """Other members of an experiment that affect the result of a step."""
 STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE",)}
 """The style that the lab itself adds to a step."""
+DESCRIBING = ("describe_probe", "describe_trace")
+"""Functions that attach words, and return their first argument."""
 JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 
 Kind = type[Experiment] | type[Measurement]
@@ -200,7 +202,12 @@ def _parse(path: Path, text: str) -> ast.Module:
 
 
 class _Wordless(ast.NodeTransformer):
-    """Drops the parts that affect no number: docstrings, annotations of functions, and the wording of errors."""
+    """Drops the parts that affect no number: docstrings, annotations of functions, the wording of errors, and the
+    descriptions of probes and traces."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        describes = isinstance(node.func, ast.Name) and node.func.id in DESCRIBING and node.args
+        return self.visit(node.args[0]) if describes else self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)

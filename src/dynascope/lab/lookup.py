@@ -129,7 +129,7 @@ def _by_digest(store: Store, name: str) -> Path | None:
         )
     if len(digests) > 1:
         first, second, *_ = ("/".join(pair) for pair in sorted(digests))
-        raise UsageError(f"{name} is short for {len(digests)} runs: {first}, {second}, ...; give more of the digits")
+        raise UsageError(f"{name} is short for {len(digests)} runs: {first}, {second}, ...; give more digits")
     return store.root.joinpath(*digests.pop())
 
 

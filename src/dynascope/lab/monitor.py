@@ -37,7 +37,7 @@ class Progress(NamedTuple):
 
 
 @dataclass
-class _Part:
+class Part:
     """The current part of a run: a training, an ensemble."""
 
     number: int = 0
@@ -96,7 +96,7 @@ class LabMonitor(Monitor):
         self.watcher = watcher
         if watcher is not None:
             self.watch_every = watcher.every
-        self._part = _Part()
+        self._part = Part()
 
     def inside(self, name: str) -> LabMonitor:
         """A monitor of one part of the run, with a folder of its own."""

@@ -49,6 +49,8 @@ class Request:
     """The name of the observation. None: that of the folder."""
     learning_rate: float | None = None
     """The learning rate of the training."""
+    optimizer: str | None = None
+    """FILE:FUNCTION; the function makes a PyTorch optimizer of the model; its state is loaded from the checkpoints."""
     command: str = ""
     """The command that makes the request."""
 
@@ -119,7 +121,8 @@ def _measure_torch(
     probes = {one.name: make_probe(one, room, _inputs(data)) for one in asked} or None
     found = dict(find_checkpoints(request.checkpoints))
     load = _counted(read_checkpoint, len(found), on_progress)
-    trace = room.replay(model, found, loss, data, probes, load=load)
+    optimizer = None if request.optimizer is None else _call("--optimizer", request.optimizer, model)
+    trace = room.replay(model, found, loss, data, probes, optimizer=optimizer, load=load)
     return trace, Objective(model, loss, data).device_name
 
 
@@ -135,6 +138,8 @@ def _measure_arrays(
     from dynascope.dynamics.observe import observe
     from dynascope.tasks import Supervised
 
+    if request.optimizer is not None:
+        raise UsageError("--optimizer is for models of PyTorch; the probes of JAX need none")
     probes = {one.name: make_probe(one, room, _inputs(data)) for one in asked} or None
     task = Supervised(loss) if isinstance(loss, str) else loss
     found = dict(find_array_checkpoints(request.checkpoints))
@@ -156,11 +161,11 @@ def _known_probes(texts: Sequence[str]) -> list[ProbeText]:
         return read_probes(texts, [probes, more])
 
 
-def _call(option: str, address: str, **arguments: object) -> Any:
+def _call(option: str, address: str, *model: object, **arguments: object) -> Any:
     """The value that a function in a user's file returns."""
     function = _function(option, address)
     try:
-        return function(**arguments)
+        return function(*model, **arguments)
     except (Exception, SystemExit) as error:  # anything may happen in a user's own function
         raise UsageError(f"{option} {plain(address)}: it fails ({one_line(error)})") from error
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynascope.lab.monitor import Progress
 
 
-class _Line:
+class Line:
     """The progress line, redrawn several times a second so that its clock advances."""
 
     def __init__(self, name: str, stated: int | float | None):
@@ -62,7 +62,7 @@ def progress_line(name: str, stated: int | float | None = None) -> Iterator[Call
     if not shown.is_terminal:
         yield None
         return
-    line = _Line(name, stated)
+    line = Line(name, stated)
 
     def on_progress(progress: Progress) -> None:
         line.latest = progress

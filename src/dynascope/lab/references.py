@@ -47,6 +47,19 @@ REFERENCES = {
         "ICLR 2025",
         (_arxiv("2410.24206"),),
     ),
+    documents.EDGE_OF_STABILITY: Reference(
+        "Jeremy Cohen, Simran Kaur, Yuanzhi Li, J. Zico Kolter, Ameet Talwalkar",
+        2021,
+        "ICLR 2021",
+        (_arxiv("2103.00065"),),
+    ),
+    documents.ADAPTIVE_EDGE: Reference(
+        "Jeremy Cohen, Behrooz Ghorbani, Shankar Krishnan, Naman Agarwal, Sourabh Medapati, Michal Badura, Daniel Suo, "
+        "David Cardoze, Zachary Nado, George Dahl, Justin Gilmer",
+        2022,
+        "preprint",
+        (_arxiv("2207.14484"),),
+    ),
     documents.OVER_PARAMETERIZED: Reference(
         "Libin Zhu",
         2024,

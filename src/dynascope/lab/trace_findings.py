@@ -63,7 +63,7 @@ def findings(trace: xr.Dataset) -> list[Finding]:
     found = list(_diverged(trace))
     for names, read in READERS.items():
         for name, variable in trace.data_vars.items():
-            if variable.dims and variable.attrs.get("long_name", name) in names:
+            if variable.dims and _long_name(variable) in names:
                 found += read(trace, str(name))
     return found
 
@@ -97,7 +97,7 @@ def _edge(trace: xr.Dataset, name: str) -> Iterator[Finding]:
     edge = 2 / rate
     level = f"2/η = {number(float(edge[0]))}" if np.ptp(edge) == 0 else "2/η"
     touching = np.flatnonzero(sharpness + error >= edge)
-    called = _words(name)
+    called = _called(trace, name)
     if not len(touching):
         at = int(np.argmax(sharpness / edge))
         top, share = float(sharpness[at]), float(sharpness[at] / edge[at])
@@ -126,11 +126,11 @@ def _edge(trace: xr.Dataset, name: str) -> Iterator[Finding]:
 def _loss(trace: xr.Dataset, name: str) -> Iterator[Finding]:
     steps, loss = _curve(trace, name)
     if len(steps) >= FEWEST and loss.min() >= 0:
-        yield from _spikes(name, steps, loss)
-        yield from _stages(name, steps, loss)
+        yield from _spikes(name, _called(trace, name), steps, loss)
+        yield from _stages(name, _called(trace, name), steps, loss)
 
 
-def _spikes(name: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]:
+def _spikes(name: str, called: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]:
     """The number of spikes of the loss, and the largest one."""
     peaks = _peaks(loss)
     if not len(peaks):
@@ -146,13 +146,13 @@ def _spikes(name: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]
     several = f"has {count(len(peaks), 'spike')}, the largest" if len(peaks) > 1 else "spikes"
     by = f" by a factor of {number(factor)}" if low > 0 else ""
     at = float(steps[peaks[which]])
-    text = f"The {_words(name)} {several}{by} at step {number(at)}, from {number(low)} to {number(high)}; "
+    text = f"The {called} {several}{by} at step {number(at)}, from {number(low)} to {number(high)}; "
     text += f"it is back at step {number(steps[back])}." if recovers else "it does not come back."
     numbers = {"spikes": len(peaks), "at": at, "factor": factor}
     yield Finding("spikes", name, text, {**numbers, "back": steps[back] if recovers else np.nan})
 
 
-def _stages(name: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]:
+def _stages(name: str, called: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]:
     """The falls between plateaus."""
     span = steps[-1] - steps[0]
     jumps = curves.jumps(loss, steps, flat=FLAT / span, shortest=SHORTEST * span, smallest=SMALLEST)
@@ -163,7 +163,7 @@ def _stages(name: str, steps: np.ndarray, loss: np.ndarray) -> Iterator[Finding]
             f"± {number(round(jump.uncertainty))}"
             for jump in jumps
         ]
-        text = f"The {_words(name)} falls in {count(len(jumps), 'stage')} between plateaus: {', '.join(falls)}."
+        text = f"The {called} falls in {count(len(jumps), 'stage')} between plateaus: {', '.join(falls)}."
         numbers = {f"at {k}": jump.half for k, jump in enumerate(jumps, 1)}
         yield Finding("stages", name, text, {"stages": len(jumps), **numbers})
 
@@ -191,7 +191,8 @@ def _ranks(trace: xr.Dataset, name: str) -> Iterator[Finding]:
         change = rank[-1] - rank[0]
         when = [_first_crossing(steps, (rank - rank[0]) / change, share) for share in (0.1, 0.5, 0.9)]
         verb, what = ("gains", "gain") if change > 0 else ("loses", "loss")
-        text = f"{weight} {verb} rank: its stable rank goes from {number(rank[0])} to {number(rank[-1])}, half of the "
+        of = "the stable rank of its change" if _long_name(trace[name]).endswith("of the change") else "its stable rank"
+        text = f"{weight} {verb} rank: {of} goes from {number(rank[0])} to {number(rank[-1])}, half of the "
         text += f"{what} by step {number(round(when[1]))} (10 % by {number(round(when[0]))}, 90 % by "
         numbers = {"from": rank[0], "to": rank[-1], "half": when[1], "tenth": when[0], "nine tenths": when[2]}
         yield Finding("rank", name, f"{text}{number(round(when[2]))}).", numbers)
@@ -259,14 +260,20 @@ def _with_error(value: float, error: float) -> str:
     return number(value) + (f" ± {error:.1g}" if error > 0 else "")
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+def _long_name(variable: xr.DataArray) -> str:
+    return str(variable.attrs.get("long_name", variable.name)).replace("_", " ")
+
+
+def _called(trace: xr.Dataset, name: str) -> str:
+    """The variable in words, with the name that the user gave it if that is another."""
+    long, own = _long_name(trace[name]), name.replace("_", " ")
+    return long if long == own else f"{long} ({name})"
 
 
 READERS: Mapping[tuple[str, ...], Callable[[xr.Dataset, str], Iterator[Finding]]] = {
     ("sharpness",): _edge,
     ("loss",): _loss,
-    ("stable rank", "weight_ranks"): _ranks,
-    ("distance of the tangent kernel", "kernel_distance"): _kernel,
+    ("stable rank", "stable rank of the change", "weight ranks"): _ranks,
+    ("distance of the tangent kernel", "kernel distance"): _kernel,
 }
 """The readers by the long names of the variables that they read, or names without a long one."""

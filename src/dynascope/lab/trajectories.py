@@ -18,19 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from dynascope import __version__
 from dynascope.checks import shown
 from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.trajectory import Trajectory
-from dynascope.figures import plot_trace, sparkline
+from dynascope.figures import plot_trace
+from dynascope.figures.trace import curves_table
 from dynascope.lab.arrays import read_arrays, write_arrays
 from dynascope.lab.netcdf import pack, unpack
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
-FORMAT = "dynascope-trajectory-3"
+FORMAT = "dynascope-trajectory-4"
+READ = (FORMAT, "dynascope-trajectory-3")
+"""The formats that are read: 3, of version 0.1, has no `start` and no version."""
 
 
 def save(trajectory: Trajectory, path: str | Path) -> Path:
@@ -44,8 +48,7 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
         "statistics": dict(trajectory.statistics),
         "record": np.asarray(record).tolist() if (record := trajectory.run.record) is not None else None,
         "made_of": _inputs_checksum(trajectory.run),
-        "rule": _rule_checksum(trajectory.run),
-        "jax": jax.__version__,
+        **_rule(trajectory.run),
         "leaves": [jax.tree_util.keystr(place) for place, _ in leaves],
     }
     arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
@@ -62,15 +65,10 @@ def plot(trajectory: Trajectory, names: Sequence[str] | None) -> Figure:
 
 
 def as_html(trajectory: Trajectory) -> str:
-    """The view of a notebook: the trajectory in a line, a small curve of each recorded number, the trace."""
+    """The view of a notebook: the trajectory in a line, small curves of each probe, the trace."""
     seconds = "{run_seconds:.3g} s, {compile_seconds:.3g} s to compile".format(**trajectory.statistics)
-    rows = [
-        f"<tr><td>{escape(str(name))}</td><td>{sparkline(values.values)}</td><td>{values.values[-1]:.4g}</td></tr>"
-        for name, values in trajectory.trace.data_vars.items()
-        if values.ndim == 1 and values.size and values.dtype.kind in "fiu"
-    ]
-    head = f"<p>{escape(repr(trajectory))}, {seconds}</p><table>{''.join(rows)}</table>"
-    return head + trajectory.trace._repr_html_()
+    head = f"<p>{escape(repr(trajectory))}, {seconds}</p>"
+    return head + curves_table(trajectory.trace) + trajectory.trace._repr_html_()
 
 
 def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
@@ -84,8 +82,8 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, or belongs to another call than `like`: other data, settings or members, or
-            another model, task, optimizer or start. The dynamics of a file that another version of JAX wrote cannot be
-            compared, which is a warning.
+            another model, task, optimizer or start. The dynamics of a file that another version of JAX or dynascope
+            wrote cannot be compared, which is a warning.
     """
     if not isinstance(like, Trajectory):
         raise TypeError(f"like must be a Trajectory of the same call (steps=0 is enough); got {shown(like)}")
@@ -93,7 +91,7 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     try:
         arrays = read_arrays(source)
         about: dict[str, Any] = json.loads(arrays.pop("about").tobytes())
-        if about["format"] != FORMAT:
+        if about["format"] not in READ:
             raise ValueError(about["format"])
         trace = unpack(arrays.pop("trace").tobytes())
         assert isinstance(trace, xr.Dataset)
@@ -118,11 +116,11 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
             raise ValueError(f"{source} belongs to another call than `like`: {name} is {was}")
     if about["made_of"] != _inputs_checksum(like.run):
         raise ValueError(f"{source} belongs to another call than `like`: the data, the key or the settings differ")
-    if about["jax"] != jax.__version__:
-        warnings.warn(
-            f"JAX {about['jax']} wrote {source}: whether `like` moves by the same rule is not known", stacklevel=2
-        )
-    elif about["rule"] != _rule_checksum(like.run):
+    rule = _rule(like.run)
+    if any(about.get(name) != rule[name] for name in ("dynascope", "jax")):
+        writer = f"dynascope {about.get('dynascope', '0.1')} with JAX {about['jax']}"
+        warnings.warn(f"{writer} wrote {source}: whether `like` moves by the same rule is not known", stacklevel=2)
+    elif about["rule"] != rule["rule"] or not _agree(about["start"], rule["start"]):
         differ = "the model, the task, the optimizer or the start differ"
         raise ValueError(f"{source} belongs to another call than `like`: {differ}")
     state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
@@ -140,19 +138,28 @@ def _inputs_checksum(run: Run) -> str:
     return digest.hexdigest()
 
 
-def _rule_checksum(run: Run) -> str:
-    """A checksum of the dynamics of a run, or of an ensemble's first member: the program of a step and the state at
-    0."""
+def _rule(run: Run) -> dict[str, Any]:
+    """The dynamics of a run, or of an ensemble's first member: the versions, a checksum of the program of a step, and
+    two sums of each array of the state at 0 and of each constant, whose last digits depend on the machine."""
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), dict(run.settings))
     process = run.member(**setting, **run.fixed)
     start = process.start()
     clock = jnp.arange(2, dtype=jnp.int32 if process.axis == "step" else None)
     program = jax.make_jaxpr(lambda state: process.advance(state, clock[0], clock[1]))(start)
     digest = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", str(program.jaxpr)).encode())
+    sums = []
     for leaf in jax.tree.leaves((start, program.consts)):
         array = as_numpy(leaf) if eqx.is_array(leaf) else np.asarray(leaf)
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+        numbers = np.nan_to_num(np.real(array).astype(float).ravel(), posinf=0.0, neginf=0.0)
+        sums.append([float(np.cos(np.arange(numbers.size)) @ numbers), float(np.abs(numbers).sum())])
+    return {"dynascope": __version__, "jax": jax.__version__, "rule": digest.hexdigest(), "start": sums}
+
+
+def _agree(kept: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> bool:
+    """Whether sums agree to rounding: each weighted sum within 1e-4 of the sum of sizes."""
+    return len(kept) == len(now) and all(
+        abs(a - b) <= 1e-4 * max(size, other) for (a, size), (b, other) in zip(kept, now, strict=True)
+    )
 
 
 def _target(path: str | Path) -> Path:

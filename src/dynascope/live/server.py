@@ -6,6 +6,7 @@ responds.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,14 +31,21 @@ from dynascope.lab.registry import load
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
-from dynascope.live import explorer, stored, sweeps
+from dynascope.live import explorer, showcase, stored
+from dynascope.live.captions import captions
 from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
 from dynascope.live.session import Session
 from dynascope.live.views import drawn_variables
 
 ASSETS = files("dynascope.live") / "assets"
-TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+}
 DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The policy for an SVG that is opened by itself: no scripts run."""
 
@@ -52,6 +60,8 @@ def app(store: Store, *, token: str, port: int, on_use: Callable[[], object] = l
         Route("/assets/{name}", live.asset),
         Route("/api/experiments", reads(live.experiments)),
         Route("/api/experiments/{id}", reads(live.form)),
+        Route("/api/opening", answers(live.opening), methods=["POST"]),
+        Route("/api/showcase/{id}", reads(live.shown)),
         Route("/api/check", answers(live.check), methods=["POST"]),
         Route("/api/run", answers(live.run), methods=["POST"]),
         Route("/api/stop", answers(live.stop), methods=["POST"]),
@@ -145,10 +155,28 @@ class Live:
         return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "private, no-cache"})
 
     def experiments(self, request: HttpRequest) -> object:
-        return stored.experiments(self.store)
+        shown, moving = showcase.pictures(), showcase.moving()
+        return [
+            {**one, "picture": name if (name := f"{one['id']}.webp") in shown else "", "moves": one["id"] in moving}
+            for one in stored.experiments(self.store)
+        ]
 
     def form(self, request: HttpRequest) -> object:
-        return form(experiment(request.path_params["id"]))
+        kind = experiment(request.path_params["id"])
+        return {**form(kind), "captions": captions(kind.id)}
+
+    async def opening(self, request: HttpRequest) -> Response:
+        """The run on which a form opens: the digest of a stored one, or the evidence that ships for its experiment."""
+        setting = await self._setting(await _json(request))
+        self.session.prepare(setting)
+        digest = await run_sync(stored.opening, self.store, setting)
+        found = {} if digest else await run_sync(showcase.record, setting.id, stored.is_usual(setting))
+        return plain({"digest": digest, **found})
+
+    def shown(self, request: HttpRequest) -> object:
+        """The evidence that ships for an experiment, without loading it: a page shows it first if nothing is stored."""
+        id = request.path_params["id"]
+        return {**showcase.record(id), "captions": captions(id), "is_stored": id in self.store.ids()}
 
     async def check(self, request: HttpRequest) -> Response:
         setting = await self._setting(await _json(request))
@@ -182,6 +210,7 @@ class Live:
         return plain({})
 
     async def events(self, request: HttpRequest) -> Response:
+        asyncio.get_running_loop().run_in_executor(None, _leave_devices)  # the page is drawn: now the imports of forms
         after = request.headers.get("last-event-id", "")
         return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")
 
@@ -224,10 +253,10 @@ class Live:
         return _download(text.encode(), "text/csv", f"{_file_name(request)}-{plain_name}.csv")
 
     def sweeps(self, request: HttpRequest) -> object:
-        return sweeps.sweeps(self.store)
+        return _sweeps().sweeps(self.store)
 
     def maps(self, request: HttpRequest) -> object:
-        return sweeps.maps(self.store, request.path_params["id"], request.path_params["digest"])
+        return _sweeps().maps(self.store, request.path_params["id"], request.path_params["digest"])
 
     def cell(self, request: HttpRequest) -> object:
         named, asked = request.path_params, request.query_params
@@ -236,7 +265,7 @@ class Live:
             seed = int(asked.get("seed", "0"))
         except ValueError:
             raise UsageError("a cell has whole numbers: place=0,1&seed=0") from None
-        run = sweeps.run_at(self.store, named["id"], named["digest"], place, seed)
+        run = _sweeps().run_at(self.store, named["id"], named["digest"], place, seed)
         return {"id": run.id, "digest": run.digest}
 
     def _opened(self, request: HttpRequest) -> StoredRun:
@@ -261,12 +290,20 @@ def experiment(id: str) -> type[Experiment]:
     return load(id)
 
 
+def _sweeps() -> Any:
+    """The module of sweeps, which imports JAX: the first page does not wait for it."""
+    from dynascope.live import sweeps
+
+    return sweeps
+
+
 @cache
 def _leave_devices() -> None:
     """Keep this process off the accelerator, which belongs to the worker: an experiment's module may make arrays."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
+    import dynascope.lab.execute  # noqa: F401  with the dynamics, which every experiment imports
 
 
 def _file_name(request: HttpRequest) -> str:
@@ -280,8 +317,10 @@ def _download(data: bytes, media: str, name: str) -> Response:
 
 @cache
 def assets() -> dict[str, Any]:
-    """The files that a page loads, by name: its own, the report's style, and Plotly's script from its package."""
+    """The files that a page loads, by name: its own, pictures of experiments, the report's style, and Plotly's script
+    from its package."""
     own = {path.name: path for path in ASSETS.iterdir() if Path(path.name).suffix in TYPES}
     report = files("dynascope.lab.report") / "assets"
     plotly = files("plotly") / "package_data" / "plotly.min.js"
+    own |= showcase.pictures()
     return {**own, "style.css": report / "style.css", "icon.svg": report / "icon.svg", "plotly.min.js": plotly}

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynascope.lab.setting import Setting
 from dynascope.live.events import Log
-from dynascope.live.worker import work
+from dynascope.live.worker import PREPARE, work
 
 STOP_SECONDS = 3.0
 """The time that a run has to stop by itself before its process is ended. Its checkpoints and finished steps stay."""
@@ -56,6 +56,11 @@ class Session:
             self._worker.going.set()
             self._worker.ask(self._number, setting, self.root)
             return self._number
+
+    def prepare(self, setting: Setting) -> None:
+        """Have an idle worker load what a run of this setting needs, while somebody looks at its page."""
+        if self._worker and not self.busy:
+            self._worker.ask(PREPARE, setting, self.root)
 
     async def stop(self) -> None:
         """Stop the current run, if there is one."""

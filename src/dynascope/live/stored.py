@@ -11,12 +11,14 @@ from typing import Any
 
 from dynascope.lab import formatting, registry
 from dynascope.lab.claims import Claim
-from dynascope.lab.errors import StoreError, UsageError
+from dynascope.lab.errors import LabError, StoreError, UsageError
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
 from dynascope.lab.report.prose import plain, prose
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
+from dynascope.live.headline import headline
 
 MOST_RUNS = 300
 """The most runs of an experiment that are listed."""
@@ -55,6 +57,22 @@ def runs(store: Store, id: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in ("folder", "settings")} for row in found]
 
 
+def opening(store: Store, setting: Setting) -> str:
+    """The digest of the run on which a setting opens: its own; for the usual setting else the latest; "" if there is
+    none."""
+    try:
+        return opened(store, setting.id, setting.digest).digest
+    except (LabError, StoreError):
+        latest = store.latest(setting.id)[0] if is_usual(setting) and setting.id in store.ids() else {}
+        return latest[setting.id].digest if setting.id in latest else ""
+
+
+def is_usual(setting: Setting) -> bool:
+    """Whether it is what a page shows first: the quick preset, if there is one, as it stands."""
+    usual = "quick" if "quick" in type(setting.experiment).presets else None
+    return setting.preset == usual and not (setting.control or setting.changes or setting.seed)
+
+
 def opened(store: Store, id: str, digest: str) -> StoredRun:
     """A complete run; `NotThere` if there is none of this name."""
     folders = {path.name: path for path in store.folders(id)} if id in store.ids() else {}
@@ -87,6 +105,7 @@ def claim_row(claim: Claim) -> dict[str, Any]:
     row = claim.model_dump(mode="json")
     sentences = ("statement", "known", "printed", "post_hoc")
     texts = {name: format_value(row[name]) for name in ("measured", "expected")}
+    texts["headline"] = headline(row["measured"], row["expected"])
     return {**row, "mark": claim.mark, **texts, **{name: prose(row[name]) for name in sentences if row.get(name)}}
 
 

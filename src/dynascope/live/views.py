@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray as xr
 
-from dynascope.dynamics.schema import Schema, Variable
 from dynascope.lab import formatting
 from dynascope.lab.drawing import spread
 from dynascope.lab.overlay import AXES, SAMPLES, traces
+from dynascope.live.names import names_of
+
+if TYPE_CHECKING:  # the server, which reads stored traces, is up seconds earlier without JAX
+    from dynascope.dynamics.schema import Schema, Variable
 
 Kind = Literal["curve", "path", "profile", "picture"]
 MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000
@@ -43,6 +46,8 @@ class Layout:
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     coords: Mapping[str, Sequence[Any]]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """For a dimension of the members whose labels are mere numbers, names that hold the values behind them."""
 
     @property
     def kind(self) -> Kind:
@@ -93,10 +98,7 @@ class Layout:
         named = dict(zip(self.labels, places, strict=True))
         color = next((dim for dim in self.labels if dim not in SAMPLES), next(iter(self.labels), None))
         texts = [
-            ", ".join(
-                f"{formatting.label(dim)} {formatting.text(self.labels[dim][place[k]])}" for dim, place in named.items()
-            )
-            for k in range(len(self.members))
+            ", ".join(self._named(dim, int(place[k])) for dim, place in named.items()) for k in range(len(self.members))
         ]
         return {
             "name": self.name,
@@ -106,11 +108,18 @@ class Layout:
             "members": texts,
             "color": color,
             "groups": named[color].tolist() if color else [0] * len(self.members),
-            "group_labels": [formatting.text(label) for label in self.labels[color]] if color else [],
+            "group_labels": [self._named(color, k) for k in range(len(self.labels[color]))] if color else [],
+            "has_values": color in self.names,
             "dims": list(self.dims[-len(self.drawn_shape) :]) if self.drawn_shape else [],
             "shape": list(self.drawn_shape),
             "labels": [list(self.coords.get(dim, range(size))) for dim, size in self._drawn_dims()],
         }
+
+    def _named(self, dim: str, place: int) -> str:
+        """A member's label along a dimension, with its name or its values: "signal 0", "μ = (0.5, 2)"."""
+        if dim in self.names:
+            return self.names[dim][place]
+        return f"{formatting.label(dim)} {formatting.text(self.labels[dim][place])}"
 
     def _drawn_dims(self) -> Iterable[tuple[str, int]]:
         count = len(self.drawn_shape)
@@ -151,8 +160,8 @@ def drawable(layout: Layout) -> bool:
     return len(layout.times) > 1 and prod(layout.drawn_shape) <= LARGEST_PICTURE
 
 
-def stored_layout(name: str, array: xr.DataArray) -> Layout | None:
-    """The layout of a stored variable, or None if it has no clock."""
+def stored_layout(name: str, array: xr.DataArray, names: Mapping[str, Sequence[str]] | None = None) -> Layout | None:
+    """The layout of a stored variable, or None if it has no clock. `names` are those of the labels of dimensions."""
     axis = clock_of(array)
     if axis is None or array.dtype.kind not in "fiub" or array.size == 0:
         return None
@@ -161,7 +170,9 @@ def stored_layout(name: str, array: xr.DataArray) -> Layout | None:
     labels = {dim: labels_of(array, dim) for dim in before}
     shape = tuple(array.sizes[dim] for dim in after)
     times = np.asarray(labels_of(array, axis), float)
-    layout = Layout(name, axis, times, labels, tuple(after), shape, {dim: labels_of(array, dim) for dim in after})
+    coords = {dim: labels_of(array, dim) for dim in after}
+    own = {dim: texts for dim, texts in (names or {}).items() if dim in before}
+    layout = Layout(name, axis, times, labels, tuple(after), shape, coords, own)
     return layout if drawable(layout) else None
 
 
@@ -180,8 +191,9 @@ def labels_of(array: xr.DataArray, dim: str) -> list[Any]:
 def drawn_variables(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
     """The variables of a trace that have a clock, with the values that are drawn."""
     found = []
+    names = names_of(data) if isinstance(data, xr.Dataset) else {}
     for name, array in traces(data).items():
-        layout = stored_layout(name, array)
+        layout = stored_layout(name, array, names)
         if layout is None:
             continue
         members = prod(len(labels) for labels in layout.labels.values())

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dynascope.lab.monitor import Progress, Watcher
 
 Tell = Callable[..., None]
+PREPARE = 0
+"""The number of a request that is no run: get ready for one of this setting."""
 GRACE_SECONDS = 10.0
 """The time that a run has to keep its checkpoint after the server is gone."""
 
@@ -56,6 +59,9 @@ def work(pipe: Connection, going: Any) -> None:
             number, setting, root = pipe.recv()
         except (EOFError, OSError):
             return
+        if number == PREPARE:
+            _prepare(setting)
+            continue
         ended: dict[str, Any] = {}
         try:
             busy.set()
@@ -65,6 +71,16 @@ def work(pipe: Connection, going: Any) -> None:
         finally:
             busy.clear()
             told.put((number, "ended", ended or {"how": "failed", "message": "The run ended without a result."}))
+
+
+def _prepare(sent: bytes) -> None:
+    """Load the experiment, the device and what watching needs: most of the time until a first run has a panel."""
+    import jax
+
+    with suppress(Exception):  # the run itself will report it
+        pickle.loads(sent)
+        jax.devices()
+        _watcher(lambda kind, **facts: None)
 
 
 def _execute(sent: bytes, root: str, tell: Tell, going: Any) -> dict[str, Any]:

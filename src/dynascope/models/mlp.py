@@ -17,6 +17,8 @@ from dynascope import checks
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
 Parameterization = Literal["standard", "ntk"]
+"""Of convolutions and residual networks."""
+MLPParameterization = Literal["standard", "ntk", "mup"]
 
 ACTIVATIONS = {
     "linear": lambda x: x,
@@ -40,13 +42,17 @@ class MLP(eqx.Module):
         bias: Whether the layers have biases.
         scale: Standard deviation of normal weights, with zero biases. Default: all uniform in ±1/sqrt(fan-in).
         parameterization: With "ntk", weights and biases are normal with standard deviation `scale` (1 by default), and
-            each matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b.
+            each matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b. With "mup", the
+            maximal update parameterization of gradient descent (Yang and Hu 2021, arXiv 2011.14522), weights are normal
+            with standard deviation `scale` / sqrt(width) and without biases. The first layer is z = sqrt(width / dim) W
+            x, hidden ones are z = W h, the last one is z = W h / sqrt(width): at every width all layers learn at the
+            same learning rate.
     """
 
     weights: list[Float[Array, "_ _"]]
     biases: list[Float[Array, " _"]] | None
     activation: Activation = eqx.field(static=True)
-    parameterization: Parameterization = eqx.field(static=True)
+    parameterization: MLPParameterization = eqx.field(static=True)
 
     def __init__(
         self,
@@ -59,17 +65,20 @@ class MLP(eqx.Module):
         activation: Activation = "linear",
         bias: bool = False,
         scale: float | Float[Array, ""] | None = None,
-        parameterization: Parameterization = "standard",
+        parameterization: MLPParameterization = "standard",
     ) -> None:
         width, out = dim if width is None else width, dim if out is None else out
         checks.sizes(dim=dim, depth=depth, width=width, out=out)
         checks.flags(bias=bias)
         self.activation = checks.one_of("activation", activation, ACTIVATIONS)
-        self.parameterization = checks.one_of("parameterization", parameterization, get_args(Parameterization))
-        ntk = parameterization == "ntk"
-        spread = 1.0 if ntk and scale is None else scale
+        self.parameterization = checks.one_of("parameterization", parameterization, get_args(MLPParameterization))
+        ntk, mup = parameterization == "ntk", parameterization == "mup"
+        spread = 1.0 if (ntk or mup) and scale is None else scale
         if spread is not None:
             checks.real("scale", spread, at_least=0)
+            spread = spread / math.sqrt(width) if mup and depth > 1 else spread
+        if mup and bias:
+            raise ValueError("bias must be False with parameterization='mup'")
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
             if spread is not None:
@@ -121,20 +130,27 @@ class MLP(eqx.Module):
             x: The input of the layer, (fan_in,).
         """
         x = self.weights[layer] @ x
-        if self.parameterization == "ntk":
+        if self.parameterization != "standard":
             x = self._scale(layer) * x
         return x if self.biases is None else x + self.biases[layer]
 
     def _scale(self, layer: int) -> float:
-        return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterization == "ntk" else 1.0
+        """The factor of a layer's matrix in the forward pass."""
+        if self.parameterization == "standard":
+            return 1.0
+        ntk = 1 / math.sqrt(self.weights[layer].shape[1])
+        last = len(self.weights) - 1
+        if self.parameterization == "ntk" or last == 0:
+            return ntk
+        return ntk if layer == last else ntk * math.sqrt(self.weights[-1].shape[1])
 
     def matrix(self) -> Float[Array, "out in"]:
         """The end-to-end matrix of a linear network: the product of its weights."""
         if self.activation != "linear" or self.biases is not None:
             raise ValueError("only a linear network without biases is a matrix")
         product = reduce(lambda product, weight: weight @ product, self.weights)
-        if self.parameterization == "ntk":
-            product = product / math.sqrt(math.prod(weight.shape[1] for weight in self.weights))
+        if self.parameterization != "standard":
+            product = math.prod(self._scale(layer) for layer in range(len(self.weights))) * product
         return product
 
 

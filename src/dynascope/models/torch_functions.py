@@ -1,4 +1,4 @@
-"""PyTorch's functions in JAX, by name and with PyTorch's arguments, where torch2jax has none or another one.
+"""PyTorch's functions in JAX, by name and with PyTorch's arguments, if torch2jax has none or a different one.
 
 torch2jax 0.1.0 has 47 functions, without division, softmax or an embedding; its `gelu` is the approximate one.
 """
@@ -80,7 +80,7 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: float |
 
 
 def to(input: Array, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Array:
-    """Only the dtype counts: where arrays lie is JAX's affair."""
+    """Only the dtype counts: JAX decides on the device."""
     for wanted in (*args, dtype):
         if isinstance(wanted, jax.Array):
             input = input.astype(wanted.dtype)

@@ -15,6 +15,7 @@ from dynascope.probes.hessian import (
     gradient_alignment as gradient_alignment,
     hessian_density as hessian_density,
     output_hessian_norm as output_hessian_norm,
+    preconditioned_sharpness as preconditioned_sharpness,
     sharpness as sharpness,
     top_eigenvalues as top_eigenvalues,
 )

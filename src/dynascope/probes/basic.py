@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller_agop
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
 
@@ -23,7 +24,7 @@ def loss(*, every: Every = None) -> Probe:
     Returns:
         A probe with a scalar value.
     """
-    return probe(lambda snapshot: snapshot.loss(), every=every)
+    return describe_probe(probe(lambda snapshot: snapshot.loss(), every=every), "loss")
 
 
 def output(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
@@ -39,7 +40,9 @@ def output(point: Float[Array, " d"], *, every: Every = None, apply: Apply = cal
     """
     point = checks.jax_array("point", point)
     checks.function("apply", apply, "apply(model, x)")
-    return probe(lambda snapshot: apply(snapshot.model, point), dims=("coordinate",), every=every)
+    return describe_probe(
+        probe(lambda snapshot: apply(snapshot.model, point), dims=("coordinate",), every=every), "output"
+    )
 
 
 def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = call) -> Probe:
@@ -59,7 +62,7 @@ def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = 
     def measure(snapshot: Snapshot) -> Value:
         return jax.vmap(lambda x: apply(snapshot.model, x))(points)
 
-    return probe(measure, dims=("point", "coordinate"), every=every)
+    return describe_probe(probe(measure, dims=("point", "coordinate"), every=every), "outputs")
 
 
 def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
@@ -79,7 +82,7 @@ def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = c
     def measure(snapshot: Snapshot) -> Value:
         return jax.jacfwd(lambda x: apply(snapshot.model, x))(point)
 
-    return probe(measure, dims=("row", "column"), every=every)
+    return describe_probe(probe(measure, dims=("row", "column"), every=every), "jacobian")
 
 
 def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = None, apply: Apply = call) -> Probe:
@@ -97,7 +100,9 @@ def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = No
     checks.function("apply", apply, "apply(model, x)")
     checks.array("x", x, min_ndim=2)
     check_outer("target", target)
-    return probe(lambda snapshot: alignment(smaller_agop(snapshot.model, x, apply), target), every=every)
+    return describe_probe(
+        probe(lambda snapshot: alignment(smaller_agop(snapshot.model, x, apply), target), every=every), "agop_alignment"
+    )
 
 
 def displacement(*, every: Every = None) -> Probe:
@@ -117,7 +122,9 @@ def displacement(*, every: Every = None) -> Probe:
         moved = [now - then for now, then in zip(parameters(snapshot.model), start, strict=True)]
         return jnp.sqrt(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in moved)), start
 
-    return Probe(measure, every=every, initial_state=lambda snapshot: parameters(snapshot.model))
+    return describe_probe(
+        Probe(measure, every=every, initial_state=lambda snapshot: parameters(snapshot.model)), "displacement"
+    )
 
 
 def learning_rate(*, every: Every = None) -> Probe:
@@ -144,7 +151,7 @@ def learning_rate(*, every: Every = None) -> Probe:
         beside = {name: _in_state(snapshot.optimizer, name) for name in ("phase", "catapults")}
         return {"value": rate} | {name: entry for name, entry in beside.items() if entry is not None}
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "learning_rate")
 
 
 def batch_rows(*, every: Every = None) -> Probe:
@@ -163,7 +170,7 @@ def batch_rows(*, every: Every = None) -> Probe:
             raise ValueError("probes.batch_rows needs a descent with `data` and a `batch` smaller than the data")
         return rows
 
-    return probe(measure, dims=("place",), every=every)
+    return describe_probe(probe(measure, dims=("place",), every=every), "batch_rows")
 
 
 def _in_state(state: PyTree, name: str) -> Array | None:

@@ -22,14 +22,21 @@ from dynascope.geometry.eigenpairs import (
     diagonalize,
     search_eigenpairs,
 )
-from dynascope.geometry.hessian import flatten, linearize_gradient
+from dynascope.geometry.hessian import Flat, flatten, linearize_gradient
 from dynascope.geometry.krylov import Aim, Which
 from dynascope.geometry.linearity import hessian_norm
+from dynascope.geometry.preconditioned import precondition
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
+from dynascope.probes.descriptions import describe_probe
+from dynascope.probes.preconditioner import preconditioner
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 SMALL = 32
 """Up to this many parameters, diagonalizing the whole Hessian at every recording costs no more than a search."""
+
+
+def _plain(snapshot: Snapshot) -> Flat:
+    return flatten(snapshot.loss, snapshot.model)
 
 
 def sharpness(
@@ -51,7 +58,7 @@ def sharpness(
         1e-3 at the first recording and every 64th after it, which are checked, and otherwise 1, no bound;
         `sharpness_products`, the number used.
     """
-    return _follow_eigenpairs(1, every, tolerance, which, max_products, False)
+    return describe_probe(_follow_eigenpairs(1, every, tolerance, which, max_products, False), "sharpness")
 
 
 def top_eigenvalues(
@@ -69,7 +76,48 @@ def top_eigenvalues(
     Returns:
         A probe with the dimension `index`, shape (k,), and the entries of `sharpness`.
     """
-    return _follow_eigenpairs(k, every, tolerance, which, max_products, True)
+    return describe_probe(_follow_eigenpairs(k, every, tolerance, which, max_products, True), "top_eigenvalues")
+
+
+def preconditioned_sharpness(
+    *, every: Every = None, tolerance: float = 1e-3, max_products: int = 100, eps_in_sqrt: bool = True
+) -> Probe:
+    """The largest eigenvalue of the Hessian in the geometry of an adaptive optimizer, P^(-1/2) H P^(-1/2).
+
+    At its edge of stability RMSProp holds it near 2 / learning rate, and Adam near (2 + 2 b1) / ((1 - b1) learning
+    rate) (Cohen et al. 2022). `dynascope.torch.sharpness(preconditioned=True)` is the same in PyTorch.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+        tolerance: Relative error of the eigenvalue at which the search ends.
+        max_products: The largest number of Hessian-vector products at a recording.
+        eps_in_sqrt: The option of that name of `optax.rmsprop`, which its state does not hold.
+
+    Returns:
+        A probe for a descent whose optimizer is Adam, AdamW, AMSGrad, RMSProp or Adagrad, made with
+        `optax.inject_hyperparams`: its P is read from the state. The values are scalars, the further entries those of
+        `sharpness`, in that geometry, and `converged`: whether `error` is within the tolerance. With Adam the value is
+        NaN and `converged` false before the first step, where there is no P.
+    """
+    checks.flags(eps_in_sqrt=eps_in_sqrt)
+
+    def measured(snapshot: Snapshot) -> tuple[Array, Array]:
+        diagonal = preconditioner(snapshot, eps_in_sqrt=eps_in_sqrt)
+        known = jnp.all(jnp.isfinite(diagonal) & (diagonal > 0))
+        return jnp.where(known, diagonal, 1), known
+
+    def rescaled(snapshot: Snapshot) -> Flat:
+        return flatten(*precondition(snapshot.loss, snapshot.model, measured(snapshot)[0]))
+
+    followed = _follow_eigenpairs(1, every, tolerance, "largest", max_products, False, rescaled)
+
+    def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
+        found, state = followed.measure(snapshot, state)
+        known = measured(snapshot)[1]
+        within = known & (found["error"] <= tolerance * jnp.abs(found["value"]))
+        return found | {"value": jnp.where(known, found["value"], jnp.nan), "converged": within}, state
+
+    return describe_probe(Probe(measure, every=every, initial_state=followed.initial_state), "preconditioned sharpness")
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
@@ -90,7 +138,7 @@ def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe
         found, state = both.measure(snapshot, state)
         return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, state
 
-    return Probe(measure, every=every, initial_state=both.initial_state)
+    return describe_probe(Probe(measure, every=every, initial_state=both.initial_state), "gradient_alignment")
 
 
 def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every = None) -> Probe:
@@ -117,7 +165,7 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every =
             "fraction": found.fraction,
         }
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "flip_discriminant")
 
 
 def hessian_density(
@@ -146,16 +194,26 @@ def hessian_density(
         value, standard_error = found.density(at, width)
         return {"value": value, "standard_error": standard_error}
 
-    return probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every)
+    return describe_probe(
+        probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every), "hessian_density"
+    )
 
 
-def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
+def _follow_eigenpairs(
+    k: int,
+    every: Every,
+    tolerance: float,
+    which: Which,
+    max_products: int,
+    indexed: bool,
+    flat_loss: Callable[[Snapshot], Flat] = _plain,
+) -> Probe:
     """Eigenpairs along a trajectory: the state is the last subspace and the number of recordings."""
     check_search(k, tolerance, max_products, which)
 
     def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
         subspace, recordings = state
-        flat = flatten(snapshot.loss, snapshot.model)
+        flat = flat_loss(snapshot)
         gradient, product = linearize_gradient(flat.objective, flat.point)
         check_count(k, gradient.size)
         aim = Aim(k, which, tolerance, max_products, recordings % CHECK_EVERY == 0)
@@ -204,4 +262,4 @@ def output_hessian_norm(
     def measure(snapshot: Snapshot) -> dict[str, Array]:
         return hessian_norm(function, snapshot.model, tolerance=tolerance, max_products=max_products)._asdict()
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "output_hessian_norm")

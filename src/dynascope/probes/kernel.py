@@ -26,6 +26,7 @@ from dynascope.geometry.kernel_spectrum import (
 )
 from dynascope.geometry.krylov import Aim
 from dynascope.geometry.tangent_kernel import Apply, check_examples
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 
@@ -95,9 +96,9 @@ def kernel_norm(
         return jax.random.normal(jax.random.key(1), (min(k + 1, size), size), number), recordings
 
     if y is None:
-        return Probe(measure, every=every, initial_state=initial_state)
+        return describe_probe(Probe(measure, every=every, initial_state=initial_state), "kernel_norm")
     dims: dict[str, Dims] = {"top": ("split",), "rest": ("split",)}
-    return Probe(measure, dims, {"split": tuple(splits)}, every, initial_state)
+    return describe_probe(Probe(measure, dims, {"split": tuple(splits)}, every, initial_state), "kernel_norm")
 
 
 @checks.converts
@@ -123,7 +124,10 @@ def kernel_distance(
         first = eqx.combine(start, snapshot.model)
         return kernel_change(snapshot.model, first, x, apply=apply, tolerance=tolerance, formed=formed), start
 
-    return Probe(measure, every=every, initial_state=lambda snapshot: eqx.filter(snapshot.model, eqx.is_array))
+    return describe_probe(
+        Probe(measure, every=every, initial_state=lambda snapshot: eqx.filter(snapshot.model, eqx.is_array)),
+        "kernel_distance",
+    )
 
 
 def batch_critical_rate(
@@ -156,4 +160,4 @@ def batch_critical_rate(
         found = kernel_eigenpairs(snapshot.model, inputs(data), 1, apply=apply)
         return rate_of(found.values[0], found.vectors.shape[1], convention)
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "batch_critical_rate")

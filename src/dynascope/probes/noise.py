@@ -6,6 +6,7 @@ import jax
 
 from dynascope import checks
 from dynascope.geometry.noise import BatchLoss, batch_sharpness as measure_sharpness, gradient_noise as measure
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
 
@@ -33,7 +34,7 @@ def gradient_noise(*, rows: int = 1, every: Every = None) -> Probe:
             "squared_norm": found.squared_norm,
         }
 
-    return probe(value, every=every)
+    return describe_probe(probe(value, every=every), "gradient_noise")
 
 
 def batch_sharpness(batch: int, *, draws: int = 16, seed: int = 0, every: Every = None) -> Probe:
@@ -58,7 +59,7 @@ def batch_sharpness(batch: int, *, draws: int = 16, seed: int = 0, every: Every 
         found = measure_sharpness(loss, snapshot.model, snapshot.data, batch=batch, key=key, draws=draws)
         return {"value": found.value, "error": found.error}
 
-    return probe(value, every=every)
+    return describe_probe(probe(value, every=every), "batch_sharpness")
 
 
 def _loss(snapshot: Snapshot, name: str) -> BatchLoss:

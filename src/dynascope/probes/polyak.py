@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.tangent_kernel import Apply, check_examples, tangent_kernel
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, Snapshot
 
 
@@ -42,4 +43,4 @@ def polyak(x: PyTree, *, every: Every = None, apply: Apply | None = None) -> Pro
         entries = {"smallest": values[0], "largest": values[-1], "change": moved}
         return entries | {"value": square / (2 * loss)}, start
 
-    return Probe(measure, every=every, initial_state=kernel)
+    return describe_probe(Probe(measure, every=every, initial_state=kernel), "polyak")

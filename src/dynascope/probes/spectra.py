@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from dynascope import checks
 from dynascope.geometry.spectra import Pair, perturbation_singular_values, product_singular_values, random_perturbation
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
 Pairs = Callable[[PyTree], Pair]
@@ -32,8 +33,11 @@ def product_spectrum(pairs: Pairs, *, every: Every = None, dims: tuple[str, ...]
         A probe with the dimensions `dims`.
     """
     checks.function("pairs", pairs, "pairs(model)")
-    return probe(
-        lambda snapshot: product_singular_values(*_pair(pairs, snapshot)), dims, coords=_coords(dims), every=every
+    return describe_probe(
+        probe(
+            lambda snapshot: product_singular_values(*_pair(pairs, snapshot)), dims, coords=_coords(dims), every=every
+        ),
+        "product_spectrum",
     )
 
 
@@ -71,7 +75,10 @@ def perturbation_spectrum(
             now = (jnp.where(noisy, noise[0], now[0]), jnp.where(noisy, noise[1], now[1]))
         return perturbation_singular_values(now, start), start
 
-    return Probe(measure, dims, _coords(dims), every, initial_state=lambda snapshot: _pair(pairs, snapshot))
+    return describe_probe(
+        Probe(measure, dims, _coords(dims), every, initial_state=lambda snapshot: _pair(pairs, snapshot)),
+        "perturbation_spectrum",
+    )
 
 
 def _pair(pairs: Pairs, snapshot: Snapshot) -> Pair:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.similarity import linear_cka
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Coords, Dims, Every, Probe, Snapshot, Value
 
 
@@ -46,7 +47,10 @@ def weight_ranks(*, change: bool = False, every: Every = None) -> Probe:
         return {"weight": [name for name, _ in _matrices(snapshot.model)]}
 
     along: Dims = ("weight",)
-    return Probe(measure, {"value": along, "effective": along, "norm": along}, labels, every, start)
+    return describe_probe(
+        Probe(measure, {"value": along, "effective": along, "norm": along}, labels, every, start),
+        "change of weight_ranks" if change else "weight_ranks",
+    )
 
 
 def _matrices(model: PyTree) -> list[tuple[str, Float[Array, "n m"]]]:
@@ -90,4 +94,4 @@ def cka(features: Callable[[PyTree], Array], *, to: str = "first", every: Every 
         now = features(snapshot.model)
         return linear_cka(now, other), now if to == "previous" else other
 
-    return Probe(measure, every=every, initial_state=start)
+    return describe_probe(Probe(measure, every=every, initial_state=start), "cka")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dynascope import checks
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Coords, Every, Probe, probe
 from dynascope.torch.snapshot import Snapshot
 from dynascope.torch.undisturbed import undisturbed
@@ -63,7 +64,9 @@ def cka(features: Modules | Callable[[torch.nn.Module], Tensor], *, to: str = "f
     def labels(snapshot: Snapshot) -> Coords:
         return {} if callable(features) else {"module": list(represent(snapshot))}
 
-    return _Compared(measure, ("module",) if named else (), labels, every, start, wants_last=to == "last")
+    return describe_probe(
+        _Compared(measure, ("module",) if named else (), labels, every, start, wants_last=to == "last"), "cka"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +122,9 @@ def activations(modules: Modules, *, every: Every = None) -> Probe:
     def labels(snapshot: Snapshot) -> Coords:
         return {"module": list(snapshot.features(find_modules(snapshot.model, modules)))}
 
-    return probe(
-        measure, dict.fromkeys(("value", "stable", "sparsity", "norm"), ("module",)), coords=labels, every=every
+    return describe_probe(
+        probe(measure, dict.fromkeys(("value", "stable", "sparsity", "norm"), ("module",)), coords=labels, every=every),
+        "activations",
     )
 
 
@@ -152,7 +156,7 @@ def attention_entropy(*, every: Every = None) -> Probe:
             row[: len(total)] = total.numpy() / count
         return table
 
-    return probe(measure, ("layer", "head"), every=every)
+    return describe_probe(probe(measure, ("layer", "head"), every=every), "attention_entropy")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, probe
 from dynascope.torch.snapshot import Snapshot
 from dynascope.torch.weights import distance
@@ -20,7 +21,7 @@ def loss(*, every: Every = None) -> Probe:
     Returns:
         A probe with a scalar value.
     """
-    return probe(lambda snapshot: snapshot.loss(), every=every)
+    return describe_probe(probe(lambda snapshot: snapshot.loss(), every=every), "loss")
 
 
 def displacement(*, every: Every = None) -> Probe:
@@ -37,7 +38,7 @@ def displacement(*, every: Every = None) -> Probe:
         pairs = zip(snapshot.objective.parameters, start, strict=True)
         return math.hypot(*(distance(now, then) for now, then in pairs)), start
 
-    return Probe(measure, every=every, initial_state=_copy)
+    return describe_probe(Probe(measure, every=every, initial_state=_copy), "displacement")
 
 
 def learning_rate(*, every: Every = None) -> Probe:
@@ -55,7 +56,7 @@ def learning_rate(*, every: Every = None) -> Probe:
             raise ValueError("learning_rate needs the optimizer: give optimizer=")
         return float(snapshot.optimizer.param_groups[0]["lr"])
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "learning_rate")
 
 
 def _copy(snapshot: Snapshot) -> list[Tensor]:

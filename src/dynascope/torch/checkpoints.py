@@ -109,9 +109,16 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         return _read_folder(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no checkpoint {path}")
-    if path.suffix == ".safetensors":
-        return Checkpoint(_read_safetensors(path))
-    return unpack(torch.load(path, map_location="cpu", weights_only=True), path.name)
+    try:
+        if path.suffix == ".safetensors":
+            return Checkpoint(_read_safetensors(path))
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # damaged files raise errors of many kinds
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{path.name} cannot be read: {reason}") from error
+    return unpack(content, path.name)
 
 
 def unpack(content: Any, name: str) -> Checkpoint:

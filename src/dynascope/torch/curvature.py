@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dynascope import checks
 from dynascope.geometry.krylov import Which
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Names, Probe
 from dynascope.torch.krylov import Aim, Product, extreme_pairs, orthonormal
 from dynascope.torch.preconditioner import preconditioner
@@ -46,7 +47,10 @@ def sharpness(
         A probe with scalar values and the further entries `residual`, `error`, `alignment`, `angle`, `missed` and
         `products`, as `dynascope.probes.sharpness` has them.
     """
-    return _follow_eigenpairs(1, every, tolerance, which, max_products, preconditioned, indexed=False)
+    return describe_probe(
+        _follow_eigenpairs(1, every, tolerance, which, max_products, preconditioned, indexed=False),
+        "preconditioned sharpness" if preconditioned else "sharpness",
+    )
 
 
 def top_eigenvalues(
@@ -71,7 +75,10 @@ def top_eigenvalues(
     Returns:
         A probe with the dimension `index`, shape (k,), and the entries of `sharpness`.
     """
-    return _follow_eigenpairs(k, every, tolerance, which, max_products, preconditioned, indexed=True)
+    return describe_probe(
+        _follow_eigenpairs(k, every, tolerance, which, max_products, preconditioned, indexed=True),
+        "preconditioned top_eigenvalues" if preconditioned else "top_eigenvalues",
+    )
 
 
 def _follow_eigenpairs(
@@ -160,7 +167,7 @@ def hessian_density(
         return bump @ weights
 
     dims = {"value": ("eigenvalue",), "standard_error": ("eigenvalue",)}
-    return Probe(measure, dims, {"eigenvalue": points}, every)
+    return describe_probe(Probe(measure, dims, {"eigenvalue": points}, every), "hessian_density")
 
 
 def _quadrature(

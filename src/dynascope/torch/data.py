@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from dynascope import checks
 
 Data = Any
-"""A tensor or an array, or a tuple, list or mapping of them."""
+"""A tensor or an array, or a tuple, list or mapping of them, or a `TensorDataset`."""
 
 
 def as_tensors(data: Data, name: str = "data") -> Data:
@@ -27,9 +28,10 @@ def as_tensors(data: Data, name: str = "data") -> Data:
             found = np.array(leaf)
             if found.dtype.kind in "biufc":
                 return torch.from_numpy(found)
-        raise TypeError(f"{name} must be tensors with one row for each example; got {checks.shown(leaf)}")
+        hint = "; a batch of it will do, next(iter(loader))" if isinstance(leaf, DataLoader) else ""
+        raise TypeError(f"{name} must be tensors with one row for each example; got {checks.shown(leaf)}{hint}")
 
-    return map_leaves(tensor, data)
+    return map_leaves(tensor, data.tensors if isinstance(data, TensorDataset) else data)
 
 
 def map_leaves(function: Callable[[Any], Any], data: Data) -> Data:

@@ -12,6 +12,7 @@ from torch.func import functional_call, jacrev, vmap
 
 from dynascope import checks
 from dynascope.geometry.kernel_spectrum import Convention, slope
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, probe
 from dynascope.torch.data import Data, as_tensors, count_rows, map_leaves, take_rows
 from dynascope.torch.snapshot import Snapshot
@@ -46,7 +47,7 @@ def kernel_norm(
         scale = slope(len(kernel), convention)
         return {"value": largest, "critical_rate": 2 / (scale * largest) if largest > 0 else np.nan}
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "kernel_norm")
 
 
 def kernel_distance(x: Data = None, *, apply: Apply | None = None, every: Every = None) -> Probe:
@@ -69,7 +70,9 @@ def kernel_distance(x: Data = None, *, apply: Apply | None = None, every: Every 
         moved, norm = np.linalg.eigvalsh(kernel - start), np.linalg.eigvalsh(start)[-1]
         return float(np.abs(moved).max() / norm), start
 
-    return Probe(measure, every=every, initial_state=lambda snapshot: _kernel_once(snapshot, x, apply))
+    return describe_probe(
+        Probe(measure, every=every, initial_state=lambda snapshot: _kernel_once(snapshot, x, apply)), "kernel_distance"
+    )
 
 
 def _kernel_once(snapshot: Snapshot, x: Data, apply: Apply | None) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from dynascope import checks
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe, probe
 from dynascope.torch.data import take_rows
 from dynascope.torch.snapshot import Snapshot
@@ -48,7 +49,7 @@ def gradient_noise(*, rows: int = 1, every: Every = None) -> Probe:
         error = influence.std(ddof=1) / np.sqrt(count)
         return {"value": scale, "error": error, "variance": rows * variance, "squared_norm": squared_norm}
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "gradient_noise")
 
 
 def batch_sharpness(batch: int, *, draws: int = 16, seed: int = 0, every: Every = None) -> Probe:
@@ -83,4 +84,4 @@ def batch_sharpness(batch: int, *, draws: int = 16, seed: int = 0, every: Every 
         error = (curvatures - value * squares).std(ddof=1) / (size or np.nan) / np.sqrt(draws)
         return {"value": value, "error": error}
 
-    return probe(measure, every=every)
+    return describe_probe(probe(measure, every=every), "batch_sharpness")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from dynascope import checks
 from dynascope.dynamics.schema import RESERVED, Outline, make_schema
+from dynascope.probes.descriptions import describe_trace
 from dynascope.probes.probe import Probe
 from dynascope.torch.snapshot import Snapshot
 
@@ -45,9 +47,8 @@ class Records:
                 value = found[name] = self._measure(name, probe, snapshot)
             except Exception as error:  # a measurement must not end the user's training
                 reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-                warnings.warn(
-                    f"probe {name!r} records nothing at step {snapshot.step} ({reason})", RuntimeWarning, stacklevel=4
-                )
+                line = f"probe {name!r} records nothing at step {snapshot.step} ({reason})"
+                warnings.warn(line, RuntimeWarning, stacklevel=_levels_to_the_user())
             self.steps[name].append(snapshot.step)
             self.values[name].append(value)
         with contextlib.suppress(RuntimeError):  # a type of numbers that has no such function
@@ -86,7 +87,17 @@ class Records:
         records = {name: _stack(self.values[name], like) for name, like in seen.items()}
         failed = [name for name in self.values if name not in seen and self.steps[name]]
         trace = make_schema(outline, recorded, {}).label(records, diverged_at=np.asarray(self.diverged_at))
-        return trace.assign_attrs({"failed": failed} if failed else {})
+        return describe_trace(trace, probes).assign_attrs({"failed": failed} if failed else {})
+
+
+def _levels_to_the_user() -> int:
+    """The `stacklevel` of a warning of the caller that names the line of the user's code."""
+    frame, level, last = sys._getframe(1), 1, 1
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("dynascope."):
+            last = level
+        frame, level = frame.f_back, level + 1
+    return last + 1
 
 
 def is_due(probe: Probe, step: int) -> bool:

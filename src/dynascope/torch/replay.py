@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 
 from dynascope import checks
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.probes.probe import Probes, name_probes
 from dynascope.torch.checkpoints import Checkpoint, find_checkpoints, fit_names, read_checkpoint, unpack
 from dynascope.torch.data import Data
@@ -64,7 +65,9 @@ def replay(
         items = list(items)
         last = _last_model(ours, [item for _, item in items], load)
     watch = Watch(ours, loss, data, probes, optimizer=twin, only=only, rows=rows, training=training, last=last)
-    for step, item in items:
+    total = len(items) if isinstance(items, list) else 0
+    for done, (step, item) in enumerate(items):
+        current_monitor().progress(done, total, "checkpoints")
         try:
             _fill(ours, twin, _read(item, load))
         except Exception as error:  # one bad file must not end the evaluation of the others

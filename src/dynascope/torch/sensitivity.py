@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dynascope import checks
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe
 from dynascope.torch.data import split_rows
 from dynascope.torch.kernel import Apply, check_inputs, inputs_of, output_tensor
@@ -50,7 +51,7 @@ def agop_alignment(target: Any = "first", x: Any = None, *, apply: Apply | None 
         keeps_first = not isinstance(target, str) or target == "first"
         return _inner(rows, other) / lengths if lengths > 0 else 0.0, other if keeps_first else rows
 
-    return Probe(measure, every=every, initial_state=start)
+    return describe_probe(Probe(measure, every=every, initial_state=start), "agop_alignment")
 
 
 def gradient_rows(snapshot: Snapshot, x: Any = None, apply: Apply | None = None) -> Tensor:

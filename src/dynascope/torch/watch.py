@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,14 @@ class Watch:
         from dynascope.figures import plot_trace
 
         return plot_trace(self.trace, names)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the probes, the time they took, small curves of each, the trace."""
+        from dynascope.figures.trace import curves_table
+
+        trace = self.trace
+        head = f"<p>{escape(repr(self))}, {self._seconds:.3g} s</p>"
+        return head + curves_table(trace) + trace._repr_html_()
 
     def __repr__(self) -> str:
         recorded = f"{len(self.steps)} recordings" + (f" up to step {self._last_step}" if self._last_step >= 0 else "")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dynascope import checks
+from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Coords, Dims, Every, Probe
 from dynascope.torch.snapshot import Snapshot
 
@@ -38,7 +39,9 @@ def weight_ranks(*, change: bool = False, every: Every = None) -> Probe:
 
     along: Dims = ("weight",)
     dims = {"value": along, "effective": along, "norm": along}
-    return Probe(measure, dims, _labels, every, _start(change))
+    return describe_probe(
+        Probe(measure, dims, _labels, every, _start(change)), "change of weight_ranks" if change else "weight_ranks"
+    )
 
 
 def singular_values(k: int, *, change: bool = False, every: Every = None) -> Probe:
@@ -62,7 +65,7 @@ def singular_values(k: int, *, change: bool = False, every: Every = None) -> Pro
     def labels(snapshot: Snapshot) -> Coords:
         return {**_labels(snapshot), "index": range(1, k + 1)}
 
-    return Probe(measure, ("weight", "index"), labels, every, _start(change))
+    return describe_probe(Probe(measure, ("weight", "index"), labels, every, _start(change)), "singular_values")
 
 
 def weight_updates(*, every: Every = None) -> Probe:
@@ -89,7 +92,10 @@ def weight_updates(*, every: Every = None) -> Probe:
     def labels(snapshot: Snapshot) -> Coords:
         return {"parameter": snapshot.objective.names}
 
-    return Probe(measure, {"value": ("parameter",), "norm": ("parameter",)}, labels, every, lambda snapshot: None)
+    return describe_probe(
+        Probe(measure, {"value": ("parameter",), "norm": ("parameter",)}, labels, every, lambda snapshot: None),
+        "weight_updates",
+    )
 
 
 def ranks_of(values: np.ndarray) -> tuple[float, float, float]:

@@ -51,6 +51,7 @@ def calls() -> Calls:
         "line_search_minimum": (at | {"learning_rate": 0.1}, {"learning_rate": REAL, "halvings": "0"}),
         "top_eigenpairs": (at, search),
         "dense_hessian": (at, {}),
+        "precondition": (at | {"preconditioner": VECTOR}, {}),
         "hessian_vector_product": (at | {"vector": VECTOR}, {}),
         "sharpness_gradient": (at | {"vector": VECTOR}, {}),
         "critical_rate": (kernel, rows),

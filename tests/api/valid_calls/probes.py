@@ -24,6 +24,7 @@ def calls() -> Calls:
         "gradient_alignment": ({}, search),
         "hessian_density": ({"at": X[0], "width": 0.1}, every | {"width": POSITIVE, "seed": "0"}),
         "output_hessian_norm": ({"function": loss}, search),
+        "preconditioned_sharpness": ({}, search),
         "sharpness": ({}, search),
         "top_eigenvalues": ({"k": 1}, search),
         "batch_critical_rate": ({}, every),

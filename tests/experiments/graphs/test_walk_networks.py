@@ -13,6 +13,7 @@ import xarray as xr
 from dynascope import graphs
 from dynascope.dynamics import ensemble
 from dynascope.experiments.graphs.walk_counting import WalkCounting
+from dynascope.experiments.graphs.walk_drawing import TABLE
 from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, narrowed
 from dynascope.experiments.graphs.walk_training import OPERATORS, columns_of, problem, similar, with_validation
 from dynascope.lab.fields import build
@@ -186,6 +187,26 @@ def test_published_rows_have_their_own_rate_and_width():
     }
     models = [part.operators for name, part in experiment.measurements().items() if name.startswith("regular-op")]
     assert sorted(name for each in models for name in each) == sorted(OPERATORS)
+
+
+def test_published_rows_are_judged_against_the_table_on_both_graphs():
+    shape, names = {"graph": ["regular", "cora"], "model": list(TABLE), "split": ["train", "test"]}, ("seed", "graph")
+    printed = [[TABLE[model][graph] for model in TABLE] for graph in shape["graph"]]
+    errors = xr.DataArray(np.tile(np.asarray(printed)[None, ..., None], (3, 1, 1, 2)), dims=(*names, "model", "split"))
+    errors = errors.assign_coords(shape)
+    reduced = xr.Dataset({"error": errors, "best_test": 1.1 * errors})
+    experiment: Any = build(WalkCounting, {}, preset="published")
+
+    def verdicts(reduced: xr.Dataset) -> dict[str, str]:
+        found = [*experiment.table_claims(reduced.sel(graph="regular"))]
+        found += experiment.cora_table_claims(reduced.sel(graph="cora"))
+        return {claim.id: claim.verdict for claim in found}
+
+    found = verdicts(reduced)
+    assert found.keys() == {"table-gin", "table-powers", "table-more-powers", "table-cora-gin", "table-cora-powers"}
+    assert set(found.values()) == {"holds"}
+    assert set(verdicts(1.2 * reduced).values()) == {"holds", "fails"}
+    assert set(verdicts(0.7 * reduced).values()) == {"fails"}
 
 
 def test_validation_nodes_choose_the_setting_and_the_epoch_for_every_model():

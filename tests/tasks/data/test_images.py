@@ -75,6 +75,6 @@ def test_a_damaged_file_is_named_and_nothing_is_unpickled(nowhere):
     (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (folder / "empty.npz").write_bytes(b"")
     for name in ("objects", "cut", "empty"):
-        with pytest.raises(ValueError, match=rf"{name}.npz is damaged, or no file of plain arrays \(") as error:
+        with pytest.raises(ValueError, match=rf"{name}.npz is damaged, or is not a file of plain arrays \(") as error:
             images.load(name)
         assert "\n" not in str(error.value)

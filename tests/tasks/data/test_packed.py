@@ -88,7 +88,7 @@ def test_a_header_that_states_a_smaller_size_does_not_help(limit):
     with zipfile.ZipFile(bomb) as archive:
         stated = archive.infolist()[0].file_size
     bomb.write_bytes(bomb.read_bytes().replace(struct.pack("<I", stated), struct.pack("<I", 500)))
-    with pytest.raises(ValueError, match="is damaged, or no file of plain arrays"):
+    with pytest.raises(ValueError, match="is damaged, or is not a file of plain arrays"):
         packed.read_arrays(bomb)
 
 
@@ -97,7 +97,7 @@ def test_an_array_whose_header_states_more_than_there_is_is_damaged(limit):
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
     with zipfile.ZipFile(limit / "a.npz", "w") as archive:
         archive.writestr("x.npy", header.getvalue())
-    with pytest.raises(ValueError, match="is damaged, or no file of plain arrays"):
+    with pytest.raises(ValueError, match="is damaged, or is not a file of plain arrays"):
         packed.read_arrays(limit / "a.npz")
 
 

@@ -47,7 +47,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Question:
-    """The question where in some ranges a claim stops being true. `ask` makes and checks one."""
+    """A question: at which values in some ranges does a claim stop being true? `ask` makes and checks one."""
 
     kind: type[Experiment]
     claim: str

@@ -124,7 +124,7 @@ def parse_range(experiment: Experiment, name: str, span: Span) -> Range:
     except (TypeError, ValueError):
         raise UsageError(f"over {said}: {FORM}") from None
     if not (math.isfinite(low) and math.isfinite(high)) or low >= high:
-        raise UsageError(f"over {said}: low must be below high, both of them finite")
+        raise UsageError(f"over {said}: low and high must be finite, and low must be below high")
     if log and low <= 0:
         raise UsageError(f"over {said}: the ends of a logarithmic range must be positive")
     takes = _numbers(kind, field, number)
@@ -134,7 +134,7 @@ def parse_range(experiment: Experiment, name: str, span: Span) -> Range:
         raise UsageError(f"over {said}: {field} is {words}, not a number{hint if number is None else ''}")
     whole = takes is int
     if whole and (low != int(low) or high != int(high)):
-        raise UsageError(f"over {said}: {name} takes integers, and so must the ends of its range be")
+        raise UsageError(f"over {said}: {name} takes integers, so both ends of its range must be integers")
     return Range(field, number, low, high, log, whole)
 
 

@@ -14,6 +14,7 @@ change between neighboring integers is not followed.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from math import prod
@@ -80,10 +81,7 @@ class _Learner:
     """A learner of `adaptive` in one or several coordinates."""
 
     def __init__(self, dimensions: int, loss: _Loss):
-        try:
-            adaptive: Any = import_module("adaptive")
-        except ImportError:
-            raise UsageError("limits need adaptive: pip install 'dynascope[limits]'") from None
+        adaptive = _import_adaptive()
         self._alone, self._corners = dimensions == 1, set(itertools.product((0.0, 1.0), repeat=dimensions))
         self._waiting: set[Place] = set()
         self._learner: Any
@@ -116,6 +114,20 @@ class _Learner:
         self._waiting.discard(place)
         self._corners.discard(place)
         self._learner.tell(place[0] if self._alone else place, float(np.clip(value, -1e12, 1e12)))
+
+
+def _import_adaptive() -> Any:
+    """The library `adaptive`, which would install uvloop's event loop for the whole process if it found it."""
+    modules: dict[str, Any] = sys.modules
+    before = {name: modules[name] for name in ("uvloop",) if name in modules}
+    modules["uvloop"] = None
+    try:
+        return import_module("adaptive")
+    except ImportError:
+        raise UsageError("limits need adaptive: pip install 'dynascope[limits]'") from None
+    finally:
+        del modules["uvloop"]
+        modules.update(before)
 
 
 class _Loss:

@@ -77,10 +77,10 @@ def limits(
         base: Values of other fields.
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
-        points: The most runs, all seeds counted.
-        seeds: The most seeds at a point. Two are run at each, the others if these disagree.
-        resolution: How near a limit is to be known, as a share of each range. The search ends when all of them are.
-        at_once: The number of points that are chosen, and run side by side, at a time.
+        points: Maximum number of runs, all seeds counted.
+        seeds: Maximum number of seeds per point. Each point runs two, and the others if these disagree.
+        resolution: The search ends when each limit is known to this fraction of its range.
+        at_once: Number of points that are chosen and run side by side.
         store: The folder of runs. Default: `runs`.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         on_progress: Called after each run.

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from dynascope.lab.errors import explain_os_error
 from dynascope.lab.report.about import Find, find_registered
-from dynascope.lab.report.atlas import gather
-from dynascope.lab.report.site import check_ours, write_site
 from dynascope.lab.store import Store
 
 __all__ = ["write"]
@@ -37,6 +35,11 @@ def write(
     Raises:
         UsageError: If the folder holds anything but an earlier report.
     """
+    from dynascope.lab.report.atlas import (
+        gather,
+    )  # they import JAX, which users of this folder's other modules wait for
+    from dynascope.lab.report.site import check_ours, write_site
+
     check_ours(folder, store.root)
     try:
         atlas = gather(store, find, data)

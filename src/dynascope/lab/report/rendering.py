@@ -32,7 +32,7 @@ WEB = "figures/web"
 """The folder of a page's pictures."""
 KEY = "rendered.txt"
 """The file in it that says which run they show."""
-FORMAT = 1
+FORMAT = 2
 """Increase it when pictures of the same run look different."""
 RUNS_PER_PROCESS = 6
 """The number of runs per process: starting a process takes as long as drawing some runs."""

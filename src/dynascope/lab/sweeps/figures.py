@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import formatting
@@ -110,6 +111,8 @@ def _lines(shown: Quantity, key: str) -> Figure:
         axes.set_xlim(-0.5, found.size - 0.5)
     elif found.size > 2 and found.min() > 0 and found.max() / found.min() >= 30:
         axes.set_xscale("log")
+    elif found.dtype.kind in "iu":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if shown.is_share:
         axes.set_ylim(-0.04, 1.04)
     axes.set(xlabel=formatting.label(key), ylabel=shown.label)

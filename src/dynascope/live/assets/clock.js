@@ -3,6 +3,7 @@
 import { fill, h, number } from "./dom.js";
 
 const SECONDS = 7; // to play all of it
+const NEXT = "M4 2.5v11l6.5-5.5zM11 2.5h2v11h-2z";
 const PLAY = "M4 2.5v11l9.5-5.5z", PAUSE = "M3.5 2.5h3.2v11H3.5zM9.3 2.5h3.2v11H9.3z";
 
 function icon(path) {
@@ -30,7 +31,8 @@ export class Clock {
       this.set(Number(this.range.value));
     } });
     this.output = h("output", {});
-    fill(element, this.button, this.range, this.output);
+    const on = h("button", { type: "button", class: "plain", "aria-label": "One step on", onclick: () => this.step(1) }, icon(NEXT));
+    fill(element, this.button, on, this.range, this.output);
     this.show();
   }
 
@@ -60,6 +62,12 @@ export class Clock {
     this.at = row >= this.end ? null : row;
     this.show();
     this.onchange();
+  }
+
+  // One row back or on.
+  step(by) {
+    this.playing = false;
+    this.set(Math.max(0, this.row + by));
   }
 
   toggle() {

@@ -29,7 +29,7 @@ export function layout(extra = {}) {
   const { xaxis = {}, yaxis = {}, ...rest } = extra;
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
-    font: { family: css("--sans"), size: 12, color: css("--ink") }, margin: { l: 46, r: 14, t: 10, b: 46 },
+    font: { family: css("--sans"), size: (12 * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16, color: css("--ink") }, margin: { l: 46, r: 14, t: 10, b: 46 },
     hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--rule"), font: { color: css("--ink") } },
     xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, automargin: true, ...yaxis }, ...rest,
   };

@@ -20,6 +20,9 @@ export function prose(tag, html, attributes = {}) {
   return element;
 }
 
+// A name as words.
+export const words = (name) => name.replaceAll("_", " ");
+
 export const byId = (id) => document.getElementById(id);
 
 // Show an error above the page.
@@ -41,11 +44,16 @@ export function decoded(text) {
   return new Float32Array(buffer.buffer);
 }
 
+const ABOVE = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+// "1.33e-13" as 1.33 × 10⁻¹³.
+const powers = (text) => text.replace(/e\+?(-?\d+)$/, (_, power) => ` × 10${[...power].map((sign) => ABOVE[sign]).join("")}`);
+
 export function number(value) {
   if (!Number.isFinite(value)) return "–";
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en-US").replaceAll(",", "\u202f");
   const size = Math.abs(value);
-  return (size >= 1e-3 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(2)).replace("-", "−");
+  return (size >= 1e-3 && size < 1e6 ? String(Number(value.toPrecision(4))) : powers(value.toExponential(2))).replace("-", "−");
 }
 
 export function copyButton(text) {
@@ -66,4 +74,12 @@ export function choice(label, options, value, onchange) {
   }));
   select.value = value ?? "";
   return h("div", { class: "field" }, h("label", { for: id }, label), select);
+}
+
+// An element of a drawing.
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.flat());
+  return element;
 }

@@ -2,7 +2,7 @@
 
 import { byId, choice, decoded, fill, h, problem } from "./dom.js";
 import { config, groupColor, ink, layout, onThemeChange } from "./colors.js";
-import { sample } from "./panels.js";
+import { sample } from "./legend.js";
 import { ask, download, pathOf } from "./server.js";
 
 export class Explorer {

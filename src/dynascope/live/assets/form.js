@@ -6,8 +6,9 @@ import { ask } from "./server.js";
 const shown = () => (window.matchMedia("(max-width: 60rem)").matches ? 3 : 9); // fields that are seen at once; the rest is folded
 
 export class Form {
-  constructor(element, onsubmit, onchecked) {
+  constructor(element, onsubmit, onchecked, onturned) {
     this.element = element;
+    this.onturned = onturned;
     this.onsubmit = onsubmit;
     this.onchecked = onchecked;
     this.rows = new Map();
@@ -23,7 +24,8 @@ export class Form {
     this.rows = new Map();
     const names = Object.keys(experiment.presets);
     this.preset = h("select", { id: "preset", onchange: () => this.reset() }, names.map((name) => h("option", { value: name }, name)));
-    this.preset.value = set.preset ?? (names.includes("quick") ? "quick" : names[0]);
+    this.usual = names.includes("quick") ? "quick" : names[0];
+    this.preset.value = names.includes(set.preset) ? set.preset : this.usual;
     this.control = h("input", { type: "checkbox", id: "control", checked: Boolean(set.control), onchange: () => this.reset() });
     this.seed = h("input", { type: "text", id: "field-seed-run", inputmode: "numeric", value: String(set.seed ?? 0), oninput: () => this.changed(), "aria-describedby": "error-seed-run" });
     this.live = h("input", { type: "checkbox", id: "as-i-turn", checked: live });
@@ -42,7 +44,6 @@ export class Form {
       this.seedError,
       h("label", { class: "check", title: "The setting in which the phenomenon is known to be absent" }, this.control, "control: the phenomenon is absent"),
       h("label", { class: "check" }, this.live, "run as I turn the knobs"),
-      h("button", { type: "submit", class: "plain main", id: "run" }, "Run"),
       this.general, first,
       rest.length ? h("details", { class: "more-fields" }, h("summary", {}, `${rest.length} more fields`), rest) : null);
     this.element.hidden = false;
@@ -86,6 +87,15 @@ export class Form {
     if (tell) this.changed(); else this.check();
   }
 
+  // The text of each field.
+  texts() { return Object.fromEntries([...this.rows].map(([name, row]) => [name, row.input.value])); }
+
+  // Turn the control on or off.
+  flip() {
+    this.control.checked = !this.control.checked;
+    this.reset();
+  }
+
   values() { return this.experiment.presets[this.preset.value][this.control.checked ? 1 : 0]; }
 
   move(row) {
@@ -95,6 +105,7 @@ export class Form {
 
   changed(name) {
     if (name) this.move(this.rows.get(name));
+    this.onturned();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.check().then((fine) => {
       if (fine && this.live.checked) this.onsubmit();

@@ -2,6 +2,8 @@
 
 import { byId, problem } from "./dom.js";
 import { Explorer } from "./explore.js";
+import { Lecture } from "./lecture.js";
+import { settings } from "./link.js";
 import { Picker } from "./picker.js";
 import { Runner } from "./runner.js";
 import { takeToken } from "./server.js";
@@ -15,9 +17,11 @@ const picker = new Picker();
 const runner = new Runner();
 const explorer = new Explorer();
 const sweeps = new Sweeps();
+new Lecture(runner);
 
 async function route() {
-  const [page = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [place, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [page = "", ...rest] = place.split("/").map(decodeURIComponent);
   const shown = page === "explore" || page === "sweeps" ? page : "run";
   for (const name of ["run", "explore", "sweeps"]) {
     byId(`page-${name}`).hidden = name !== shown;
@@ -28,7 +32,8 @@ async function route() {
     if (shown === "explore") await explorer.show(...rest);
     else if (shown === "sweeps") await sweeps.show(...rest);
     else if (page === "run" && rest[0]) {
-      if (rest[0] !== runner.id) await runner.pick(rest[0], runner.busy && runner.running.id === rest[0] ? runner.running : undefined);
+      const underWay = runner.busy && runner.running.id === rest[0];
+      if (rest[0] !== runner.id || query) await runner.pick(rest[0], underWay ? runner.running : settings(query), !rest[1] && !underWay);
       picker.show(rest[0]);
       if (rest[1] && rest[1] !== runner.digest) await runner.showStored(...rest);
     }

@@ -1,7 +1,7 @@
 // The list of experiments, with a search over ids, questions and places.
 
 import { byId, fill, h } from "./dom.js";
-import { mark } from "./results.js";
+import { mark } from "./claims.js";
 import { ask } from "./server.js";
 
 export class Picker {

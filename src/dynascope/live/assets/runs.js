@@ -1,7 +1,7 @@
 // The stored runs of an experiment, with what differs; any of them can be shown, overlaid or explored.
 
 import { byId, fill, h } from "./dom.js";
-import { mark } from "./results.js";
+import { mark } from "./claims.js";
 import { ask, pathOf } from "./server.js";
 import { viewsOf } from "./views.js";
 

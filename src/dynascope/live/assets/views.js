@@ -30,6 +30,9 @@ export class View {
   get kind() { return this.header.kind; }
   get members() { return this.header.members.length; }
 
+  // The first member of a group, those with the same setting.
+  firstOf(group) { return Math.max(0, this.header.groups.indexOf(group)); }
+
   // How many rows lie at or before a moment.
   until(time) {
     let low = 0, high = this.rows;

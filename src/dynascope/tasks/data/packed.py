@@ -67,10 +67,10 @@ def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, n
         with zipfile.ZipFile(path) as archive:  # reads no more of an entry than the size that is stated for it
             size = sum(entry.file_size for entry in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is damaged, or no file of plain arrays ({error})") from None
+        raise ValueError(f"{path} is damaged, or is not a file of plain arrays ({error})") from None
     check_size(path, size)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays if names is None or name in names}
     except (ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is damaged, or no file of plain arrays ({error})") from None
+        raise ValueError(f"{path} is damaged, or is not a file of plain arrays ({error})") from None

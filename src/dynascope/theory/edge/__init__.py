@@ -7,6 +7,7 @@ from dynascope.theory.edge import (
     factorization as factorization,
     factorization_stability as factorization_stability,
     neuron_intervals as neuron_intervals,
+    optimizer_edges as optimizer_edges,
     period_two as period_two,
     product_orbit as product_orbit,
     quartic_orbit as quartic_orbit,

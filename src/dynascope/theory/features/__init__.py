@@ -1,3 +1,3 @@
-"""Feature learning: properties of average gradient outer products that are known without training."""
+"""Feature learning: what is known of average gradient outer products and of the width without training."""
 
-from dynascope.theory.features import agop as agop
+from dynascope.theory.features import agop as agop, parameterizations as parameterizations

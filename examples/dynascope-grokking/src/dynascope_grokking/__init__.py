@@ -1,0 +1,1 @@
+"""Grokking on modular addition: a network fits its training sums, and much later knows the others."""

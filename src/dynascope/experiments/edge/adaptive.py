@@ -1,0 +1,125 @@
+"""RMSProp and Adam at their edges of stability: the sharpness in their own geometry."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import optax
+import xarray as xr
+from jaxtyping import Array
+from pydantic import Field
+
+import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
+from dynascope.experiments.documents import ADAPTIVE_EDGE
+from dynascope.experiments.edge.optimizer_drawing import COLORS, draw_edges, draw_seeds
+from dynascope.experiments.edge.ten_digits import CHOSEN, TenDigits, network, with_settings
+from dynascope.figures import panels
+from dynascope.lab.criteria import above, agrees, below
+from dynascope.lab.experiment import Claims, Figures, Source, Values
+from dynascope.theory.edge import optimizer_edges
+
+
+class AdaptiveDescent(ds.Member):
+    """An ensemble member: full-batch RMSProp or Adam from a random start."""
+
+    optimizer: Literal["rmsprop", "adam"]
+    width: int
+    depth: int
+
+    def __call__(self, setting: tuple[Array, Array], seed: Array, decay: Array, x: Array, y: Array) -> ds.Descent:
+        rate, momentum = setting
+        if self.optimizer == "adam":
+            optimizer = optax.inject_hyperparams(optax.adam)(rate, b1=momentum, b2=decay)
+        else:
+            optimizer = optax.inject_hyperparams(optax.rmsprop)(rate, decay=decay)
+        probes = {
+            "loss": ds.probes.loss(),
+            "sharpness": ds.probes.sharpness(),
+            "preconditioned": ds.probes.preconditioned_sharpness(),
+        }
+        model = network(seed, self.width, self.depth, x.shape[1])
+        return ds.Descent(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), probes=probes)
+
+
+class Adaptive(TenDigits):
+    """Do RMSProp and Adam hold the sharpness in their own geometry at the edge of their stability?"""
+
+    id = "edge.adaptive"
+    source = Source(ADAPTIVE_EDGE, "Figure 1")
+    cost = {"quick": 30, "full": 90}
+    presets = {"quick": {"seeds": 2}}
+    control = {"rmsprop_rates": (1e-5,), "adam_rates": (1e-5, 1e-5)}
+    notes = """A tanh network learns ten digits from small images, full batch, mean squared error. The preconditioned
+    sharpness is the largest eigenvalue of P^(-1/2) H P^(-1/2) with the P of the optimizer's state. Numbers are medians
+    over the second half of the run. Theory takes P as fixed; P follows the gradient within 1/(1 - decay) steps, and an
+    oscillation of the weights enlarges P, which lowers the preconditioned sharpness. In the control the rates are so
+    small that the weights hardly move, and the edge is far above."""
+
+    rmsprop_rates: Values = (5e-4,)
+    adam_momenta: Values = (0.5, 0.9)
+    """beta_1 of Adam."""
+    adam_rates: Values = (1e-3, 2e-3)
+    """The learning rate for each of them."""
+    decay: float = Field(0.99, gt=0, lt=1)
+    """Of the average of squared gradients: beta_2 of Adam."""
+
+    def measure(self, seed: int) -> xr.Dataset:
+        still = (0.0,) * len(self.rmsprop_rates)
+        runs = [("rmsprop", self.rmsprop_rates, still), ("adam", self.adam_rates, self.adam_momenta)]
+        return xr.concat([self._train(name, rates, momenta, seed) for name, rates, momenta in runs], "setting")
+
+    def _train(self, name: Any, rates: Values, momenta: Values, seed: int) -> xr.Dataset:
+        number = np.dtype(self.precision).type
+        over = {
+            "setting": (np.asarray(rates, number), np.asarray(momenta, number)),
+            "seed": member_seeds(seed, self.seeds),
+        }
+        fixed = {**self.examples(), "decay": number(self.decay)}
+        member = AdaptiveDescent(name, self.width, self.depth)
+        trace = ds.ensemble(member, over, steps=self.steps, record=self.record, fixed=fixed).trace
+        return with_settings(trace, [name] * len(rates), rates, momenta)
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        """The edge of each setting; that of RMSProp is Adam's without momentum."""
+        edges = optimizer_edges.adam(measured.rate.values, measured.momentum.values)
+        return xr.Dataset({"edge": ("setting", np.asarray(edges))})
+
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        ratio = measured.preconditioned / predicted.edge
+        above_it = (ratio >= 1).cumsum("step") > 0
+        return xr.Dataset(
+            {
+                "hover": self.late(ratio),
+                "early": ratio.where((ratio.step > 0) & (ratio.step <= self.steps / 10)).min("step"),
+                "of_gradient_descent": self.late(measured.sharpness * measured.rate / 2),
+                "fall": measured.loss.isel(step=-1) / measured.loss.where(above_it).max("step"),
+                "converged": measured.preconditioned_converged.where(ratio.step > 0).mean("step"),
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Claims:
+        statement = "P^(-1/2) H P^(-1/2) ends with the top eigenvalue (2 + 2 β₁)/((1 - β₁) η), RMSProp with 2/η: ratio"
+        yield agrees("at-the-edge", statement, reduced.hover, 1.0, relative=0.1, post_hoc=CHOSEN)
+        statement = "It comes from below: in the first tenth of the run its least value is under half of the edge"
+        yield below("sharpens", statement, reduced.early, 0.5)
+        statement = "The sharpness of the Hessian itself stays far below 2/η, the edge of gradient descent: ratio"
+        yield below("not-the-sharpness", statement, reduced.of_gradient_descent, 0.1)
+        statement = (
+            "At the edge training goes on: the loss at the end, over its largest value since the edge was reached"
+        )
+        yield below("loss-falls", statement, reduced.fall, 0.5)
+        statement = "The searches for the eigenvalue end within their tolerance: share of the recordings"
+        yield above("searches-converge", statement, reduced.converged, 0.99)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
+        figure, (*edges, losses) = panels(3, size=(4.8, 3.7))
+        names = {"rmsprop": "RMSProp", "adam": "Adam, β₁ = {momentum:g}"}
+        what = "preconditioned sharpness", "Top eigenvalue of $P^{-1/2} H P^{-1/2}$"
+        draw_edges(edges, measured.preconditioned.isel(step=slice(1, None)), predicted.edge, names, what)
+        edges[0].set(yscale="log", ylim=(None, 2 * float(predicted.edge.max())))
+        for setting in range(measured.sizes["setting"]):
+            draw_seeds(losses, measured.loss.isel(setting=setting), COLORS[setting % len(COLORS)])
+        losses.set(yscale="log", xlabel="step", ylabel="loss", title="Training goes on")
+        return {"adaptive": figure}
