@@ -107,6 +107,14 @@ def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
     return value
 
 
+def texts(name: str, value: Any, what: str) -> list[str]:
+    """`value`, one string or several, as a list; `what` says in the message which strings they are."""
+    found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple | set) else []
+    if not found or not all(isinstance(part, str) for part in found):
+        raise TypeError(f"{name} must be {what}; got {shown(value)}")
+    return found
+
+
 def array(
     name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False, lists: bool = True
 ) -> Any:

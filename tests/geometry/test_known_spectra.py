@@ -167,3 +167,18 @@ def test_copies_that_appear_along_a_trajectory_are_followed():
     values, converged = jax.lax.scan(look, jnp.asarray(COLUMNS.T[:4], jnp.float32), times)[1]
     np.testing.assert_allclose(values, np.stack([np.full(8, 3), 1 + 2 * times, 1 + 2 * times], axis=1), rtol=1e-4)
     assert converged.all()
+
+
+@pytest.mark.parametrize("which", ["largest", "magnitude"])
+def test_in_a_cluster_no_value_is_stated_to_be_more_exact_than_the_others(which):
+    """The largest is found to 1e-9, the next one to 1e-16: neither is known better than which of them is the larger."""
+    with jax.enable_x64(True):
+        spectrum = with_top([1 + 1e-10, 1], FALLING / 2)
+        off = 0.01 * np.random.default_rng(1).standard_normal(SIZE) / np.sqrt(SIZE)
+        start = np.stack([COLUMNS[:, 1], COLUMNS[:, 0] + off, COLUMNS[:, 2]])
+        loss = Quadratic(jnp.asarray((COLUMNS * spectrum) @ COLUMNS.T), jnp.zeros(SIZE))
+        found = ds.geometry.top_eigenpairs(loss, jnp.zeros(SIZE), 2, which=which, start=start, tolerance=1e-3)
+        assert found.converged.all()
+        assert float(found.residuals[0]) < 1e-14
+        assert 1 - float(found.values[1]) > 1e-10, "the larger one is the second"
+        assert (np.abs(found.values - spectrum[:2]) <= found.errors).all()

@@ -78,6 +78,21 @@ def test_copies_of_repeated_eigenvalues_are_found(k):
         assert found.missed <= 1e-3
 
 
+@pytest.mark.parametrize("which", ["largest", "magnitude"])
+def test_in_a_cluster_no_value_is_stated_to_be_more_exact_than_the_others(which):
+    """The largest is found to 1e-9, the next one to 1e-16: neither is known better than which of them is the larger."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.cat([torch.tensor([1 + 1e-10, 1], dtype=torch.float64), 0.5 * 0.9 ** torch.arange(148)])
+    columns = torch.linalg.qr(torch.randn(150, 150, dtype=torch.float64, generator=generator))[0]
+    start = columns.T[[1, 0, 2]].clone()
+    start[1] += 0.01 * torch.randn(150, dtype=torch.float64, generator=generator) / 150**0.5
+    matrix = (columns * values) @ columns.T
+    found = extreme_pairs(lambda v: matrix @ v, start, Aim(2, which, 1e-3), generator)
+    assert found.converged.all()
+    assert found.residuals[0] < 1e-14
+    assert np.all(np.abs(found.values - values[:2].numpy()) <= found.errors)
+
+
 def test_a_regression_with_three_outputs_has_each_eigenvalue_three_times():
     x = torch.randn(60, 40) * torch.linspace(1, 3, 40)
     module = torch.nn.Linear(40, 3, bias=False)

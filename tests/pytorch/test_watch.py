@@ -36,8 +36,15 @@ def test_the_trace_has_the_names_and_dimensions_of_every_trace():
     assert watch.trace.more.dims == ("step", "more_index")
     assert watch.trace.few_step.values.tolist() == [0, 10]
     assert watch.trace.rate.values.tolist() == [0.25]
-    beside = ("residual", "error", "alignment", "angle", "products")
-    scalars = {"sharpness", *(f"sharpness_{name}" for name in beside), "few_products", "more_products"}
+    beside = ("residual", "error", "alignment", "angle", "missed", "products")
+    scalars = {
+        "sharpness",
+        *(f"sharpness_{name}" for name in beside),
+        "few_missed",
+        "more_missed",
+        "few_products",
+        "more_products",
+    }
     assert logged[0].keys() == scalars
     assert logged[1]["rate"] == 0.25
     assert watch.steps.tolist() == [0, 5, 10]

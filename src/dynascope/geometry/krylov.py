@@ -258,13 +258,44 @@ def stated(
         return estimates, jnp.where(whole, 0, one)
     clear = search.remainder.clear & done
     lowest = jnp.where(jnp.any(clear), search.remainder.levels[jnp.argmax(clear)], jnp.inf)
-    residuals, gaps = search.ritz.residuals[: aim.k], height(search.ritz.values, aim)[: aim.k] - lowest
-    apart = gaps > residuals
-    errors = jnp.where(apart, residuals * (residuals / jnp.where(apart, gaps, 1)), residuals - jnp.minimum(gaps, 0))
+    errors = largest_errors(search.ritz, lowest, aim)
     errors = jnp.where(search.norm > 0, errors + 4 * jnp.finfo(one.dtype).eps * search.norm, 0)
     checked = jnp.asarray(aim.checked) & ~whole
     missed = jnp.where(whole, 0, jnp.where(checked & jnp.any(clear), MISSED * one, one))
     return jnp.where(checked, errors, estimates), missed
+
+
+def largest_errors(ritz: Ritz, level: Float[Array, ""], aim: Aim) -> Float[Array, " k"]:
+    """How far above the i-th of the k values the i-th largest eigenvalue is at most, if the remaining space has none
+    above the level.
+
+    With the pairs as the first basis vectors the operator is [[V, R], [R^T, B]], where V is the diagonal matrix of the
+    values and B <= level. For any t > 0 it is at most [[V + R R^T / t, 0], [0, level + t]], so its i-th eigenvalue is
+    at most the larger of the i-th of V + R R^T / t and level + t. One pair with residual r and t = value - level has
+    r^2 / (value - level). If several values are close, one with a large residual can belong above one with a small
+    residual: none of them is more exact than their order. The smallest bound of three t is taken.
+    """
+    values, residuals, k = ritz.values[: aim.k], ritz.residuals[: aim.k], aim.k
+    tall = height(values, aim)
+    gaps = tall - level
+    if k == 1:
+        width = jnp.maximum(gaps, residuals)
+        return jnp.maximum(residuals * (residuals / jnp.where(width > 0, width, 1)), width - gaps)
+    left = ritz.images[:k] - values[:, None] * ritz.vectors[:k]
+    length = jnp.linalg.norm(left)
+    unit = left / jnp.where(length > 0, length, 1)
+    products, sides = unit @ unit.T, (1,) if aim.which == "largest" else (1, -1)
+
+    def error(i: Int[Array, ""], gap: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, ""]:
+        raised = products * (length * (length / jnp.where(width > 0, width, 1)))
+        found = [jnp.linalg.eigvalsh(jnp.diag(side * values - tall[i]) + raised) for side in sides]
+        bound = jnp.maximum(jnp.sort(jnp.concatenate(found))[-1 - i], width - gap)
+        return jnp.where((width > 0) | (length == 0), bound, jnp.inf)
+
+    each = jax.vmap(error, (0, 0, 0))
+    rank = jnp.arange(k, dtype=jnp.int32)
+    widths = gaps, residuals, jnp.broadcast_to(length, gaps.shape)
+    return jnp.min(jnp.stack([each(rank, gaps, width) for width in widths]), axis=0)
 
 
 def with_room(basis: Basis, capacity: int) -> Basis:

@@ -34,6 +34,7 @@ ERRORS = {
 EIGENVECTOR = {
     "alignment": Words("alignment of the gradient with the eigenvector"),
     "angle": Words("error of the eigenvector", "rad"),
+    "missed": Words("probability that a larger eigenvalue was missed"),
     "products": Words("number of products", PRODUCTS),
     "converged": Words("whether the error is within the tolerance"),
 }

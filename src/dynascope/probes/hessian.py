@@ -54,7 +54,9 @@ def sharpness(
         A probe with scalar values. In the trace, if it is called `sharpness`: `sharpness`; `sharpness_residual`, within
         which there is an eigenvalue; `sharpness_error`, an estimate of the error that is usually much smaller;
         `sharpness_alignment`, |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of
-        the alignment); `sharpness_products`, the number used.
+        the alignment); `sharpness_missed`, the probability that a larger eigenvalue, or a copy, was missed: at most
+        1e-3 at the first recording and every 64th after it, which are checked, and otherwise 1, no bound;
+        `sharpness_products`, the number used.
     """
     return describe_probe(_follow_eigenpairs(1, every, tolerance, which, max_products, False), "sharpness")
 
@@ -227,7 +229,7 @@ def _follow_eigenpairs(
         each = {"value": found.values, "residual": found.residuals, "error": found.errors}
         each |= {"alignment": along, "angle": found.angles}
         each = each if indexed else {name: entry[0] for name, entry in each.items()}
-        return each | {"products": found.products}
+        return each | {"missed": found.missed, "products": found.products}
 
     def initial_state(snapshot: Snapshot) -> PyTree:
         point = flatten(snapshot.loss, snapshot.model).point

@@ -39,6 +39,8 @@ def cka(features: Modules | Callable[[torch.nn.Module], Tensor], *, to: str = "f
     """
     checks.one_of("to", to, ("first", "previous", "last"))
     named = not callable(features)
+    if named:
+        checks.texts("features", features, "names of modules, or a function of the model")
 
     def represent(snapshot: Snapshot, model: torch.nn.Module | None = None) -> dict[str, Tensor]:
         if callable(features):
@@ -104,6 +106,8 @@ def activations(modules: Modules, *, every: Every = None) -> Probe:
         centered outputs; further entries: `stable`, their stable rank; `sparsity`, the share of outputs that are 0;
         `norm`, the root mean square of an example's output.
     """
+
+    checks.texts("modules", modules, "names of modules, or patterns of names")
 
     def measure(snapshot: Snapshot) -> Mapping[str, Any]:
         rows = []

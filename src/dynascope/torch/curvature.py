@@ -44,8 +44,8 @@ def sharpness(
             stability (Cohen et al. 2022).
 
     Returns:
-        A probe with scalar values and the further entries `residual`, `error`, `alignment`, `angle` and `products`, as
-        `dynascope.probes.sharpness` has them.
+        A probe with scalar values and the further entries `residual`, `error`, `alignment`, `angle`, `missed` and
+        `products`, as `dynascope.probes.sharpness` has them.
     """
     return describe_probe(
         _follow_eigenpairs(1, every, tolerance, which, max_products, preconditioned, indexed=False),
@@ -106,7 +106,7 @@ def _follow_eigenpairs(
         along = (found.vectors @ gradient).abs() / torch.where(length > 0, length, 1)
         values = found.values, found.residuals, found.errors, along.cpu().numpy(), found.angles
         each = dict(zip(ENTRIES, values if indexed else [value[0] for value in values], strict=True))
-        return each | {"products": found.products}, (found.subspace.cpu(), recordings + 1)
+        return each | {"missed": found.missed, "products": found.products}, (found.subspace.cpu(), recordings + 1)
 
     dims: Names = dict.fromkeys(ENTRIES, ("index",)) if indexed else {}
     return Probe(measure, dims, {"index": range(1, k + 1)} if indexed else {}, every, lambda snapshot: (None, 0))

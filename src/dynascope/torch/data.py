@@ -25,7 +25,9 @@ def as_tensors(data: Data, name: str = "data") -> Data:
             with torch.inference_mode(False):
                 return leaf.clone() if leaf.is_inference() else leaf.detach()
         if isinstance(leaf, np.ndarray | np.generic | int | float) or hasattr(leaf, "__array__"):
-            return torch.from_numpy(np.array(leaf))
+            found = np.array(leaf)
+            if found.dtype.kind in "biufc":
+                return torch.from_numpy(found)
         hint = "; a batch of it will do, next(iter(loader))" if isinstance(leaf, DataLoader) else ""
         raise TypeError(f"{name} must be tensors with one row for each example; got {checks.shown(leaf)}{hint}")
 

@@ -39,6 +39,7 @@ def kernel_norm(
         A probe with scalar values; further entry: `critical_rate`.
     """
     checks.one_of("convention", convention, get_args(Convention))
+    check_inputs(x, apply)
 
     def measure(snapshot: Snapshot) -> Mapping[str, Any]:
         kernel = _kernel_once(snapshot, x, apply)
@@ -60,6 +61,7 @@ def kernel_distance(x: Data = None, *, apply: Apply | None = None, every: Every 
     Returns:
         A probe with a scalar value.
     """
+    check_inputs(x, apply)
 
     def measure(snapshot: Snapshot, start: np.ndarray) -> tuple[float, np.ndarray]:
         kernel = _kernel_once(snapshot, x, apply)
@@ -169,6 +171,14 @@ def output_tensor(found: Any) -> Tensor:
             f"the model must return a tensor (n, ...), or apply=function(model, x) do; got {checks.shown(found)}"
         )
     return found
+
+
+def check_inputs(x: Data, apply: Apply | None) -> None:
+    """Check the examples and the function of a probe, if they are given."""
+    if x is not None:
+        count_rows(as_tensors(x, "x"), "x")
+    if apply is not None:
+        checks.function("apply", apply, "apply(model, x)")
 
 
 def inputs_of(snapshot: Snapshot, x: Data) -> Data:

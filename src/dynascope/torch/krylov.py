@@ -252,6 +252,29 @@ class _Search:
         needed = np.where(residuals > close / 2, low, above[0])
         return np.concatenate([[np.min(low), np.min(needed)], above])
 
+    def _largest_errors(self, level: float) -> np.ndarray:
+        """How far above the i-th value the i-th largest eigenvalue is at most, if the remaining space has none above
+        the level; see `geometry.krylov.largest_errors`."""
+        k, ritz = self.aim.k, self.ritz
+        values = ritz.values[:k]
+        weights = torch.from_numpy(values).to(ritz.vectors)
+        left = ritz.images[:k] - weights[:, None] * ritz.vectors[:k]
+        length = float(torch.linalg.norm(left))
+        unit = left / (length if length > 0 else 1)
+        tall, products = self._height(values), _numpy(unit @ unit.T)
+        gaps = tall - level
+        if not np.all(np.isfinite(gaps)):
+            return np.full(k, np.inf)
+        sides = (values,) if self.aim.which == "largest" else (values, -values)
+
+        def error(i: int, width: float) -> float:
+            raised = products * (length * (length / width if width > 0 else 0))
+            found = [np.linalg.eigvalsh(np.diag(side - tall[i]) + raised) for side in sides]
+            bound = max(np.sort(np.concatenate(found))[-1 - i], width - gaps[i])
+            return float(bound) if width > 0 or length == 0 else math.inf
+
+        return np.array([min(error(i, width) for width in (gaps[i], ritz.residuals[i], length)) for i in range(k)])
+
     def _result(self) -> Eigenpairs:
         k, ritz, rounding = self.aim.k, self.ritz, 4 * self.numbers.eps * self.norm
         values, residuals, errors = ritz.values[:k], ritz.residuals[:k], ritz.errors[:k]
@@ -261,10 +284,7 @@ class _Search:
             lowest = math.inf
             if self._done() and np.any(self.remainder.clear):
                 missed, lowest = MISSED, self.remainder.levels[np.argmax(self.remainder.clear)]
-            gaps = self._height(values) - lowest
-            apart = gaps > residuals
-            squares = residuals * (residuals / np.where(apart, gaps, 1))
-            errors = np.where(apart, squares, residuals - np.minimum(gaps, 0)) + (rounding if self.norm > 0 else 0)
+            errors = self._largest_errors(lowest) + (rounding if self.norm > 0 else 0)
         elif self.aim.checked and not whole:
             errors = np.full_like(errors, np.inf)
         angles = np.minimum(1, residuals / np.maximum(np.maximum(ritz.gaps[:k], residuals), self.numbers.tiny))

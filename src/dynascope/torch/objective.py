@@ -295,10 +295,10 @@ def _select(model: torch.nn.Module, only: Only) -> list[str]:
         raise ValueError("model must have a parameter that requires a gradient; got none")
     if only is None:
         return list(trained)
-    patterns = [only] if isinstance(only, str) else only
-    if callable(patterns):
-        names = [name for name, parameter in trained.items() if patterns(name, parameter)]
+    if not isinstance(only, str) and callable(only):
+        names = [name for name, parameter in trained.items() if only(name, parameter)]
     else:
+        patterns = checks.texts("only", only, "patterns of names, or a function of name and tensor")
         names = [name for name in trained if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     if not names:
         first = ", ".join(list(trained)[:3])

@@ -12,7 +12,7 @@ from dynascope import checks
 from dynascope.probes.descriptions import describe_probe
 from dynascope.probes.probe import Every, Probe
 from dynascope.torch.data import split_rows
-from dynascope.torch.kernel import Apply, inputs_of, output_tensor
+from dynascope.torch.kernel import Apply, check_inputs, inputs_of, output_tensor
 from dynascope.torch.snapshot import Snapshot
 from dynascope.torch.undisturbed import in_mode
 
@@ -31,6 +31,7 @@ def agop_alignment(target: Any = "first", x: Any = None, *, apply: Apply | None 
     Returns:
         A probe with a scalar value.
     """
+    check_inputs(x, apply)
     if isinstance(target, str):
         checks.one_of("target", target, ("first", "previous"))
     elif (matrix := checks.array("target", target, ndim=2)).shape[0] != matrix.shape[1]:

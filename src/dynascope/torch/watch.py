@@ -71,6 +71,8 @@ class Watch:
         checks.flags(training=training)
         if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer; got {checks.shown(optimizer)}")
+        if last is not None and not isinstance(last, torch.nn.Module):
+            raise TypeError(f"last must be a torch.nn.Module; got {checks.shown(last)}")
         named = name_probes({"loss": loss_probe()} if probes is None else probes)
         for name, one in named.items():
             if one.measure.__module__.startswith("dynascope.probes.") and one.measure.__module__ != Probe.__module__:

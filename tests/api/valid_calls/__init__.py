@@ -3,6 +3,8 @@
 Each has the arguments, and for some of them which entries of `NONSENSE` (in test_malformed_calls.py) make sense.
 """
 
+from importlib.util import find_spec
+
 import dynascope as ds
 from dynascope.dynamics import rates as schedules
 from valid_calls import (
@@ -42,6 +44,10 @@ REGISTRY = {
     "graphs": (ds.graphs, graphs.calls),
     "theory.graphs": (ds.theory.graphs, graph_theory.calls),
 }
+if find_spec("torch"):
+    from valid_calls import pytorch
+
+    REGISTRY["torch"] = (ds.torch, pytorch.calls)
 
 NOT_CALLED = {
     "graphs and results, which functions make": "graphs.Graph graphs.GraphBatch graphs.Pair graphs.SparseOperator "
@@ -56,6 +62,7 @@ NOT_CALLED = {
     "what the library hands to functions of its users": "probes.Batch probes.Snapshot models.Products",
     "interfaces, which users implement": "dynamics.Member dynamics.Monitor dynamics.monitored_by tasks.Task "
     "tasks.DataTask tasks.PopulationTask tasks.SampledTask tasks.VelocityTask tasks.AugmentedTask",
+    "what a watch hands to its probes": "torch.Snapshot",
 }
 """Names without a call, by the reason."""
 COUNTER_EXAMPLES = ("errata", "gated_network")
@@ -67,5 +74,4 @@ ROOMS_WITHOUT_CALLS = {
     "lab": "it reads and writes runs; see tests/lab",
     "ledger": "its functions take no numbers; see tests/ledger",
     "theory": "its systems are rooms of their own",
-    "torch": "its functions take modules of PyTorch; see tests/pytorch",
 }
