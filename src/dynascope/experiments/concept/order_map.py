@@ -87,7 +87,7 @@ class OrderMap(Experiment):
         how: dict[str, Any] = {"steps": self.steps, "record": ds.log_steps(self.steps, 150), "keep": False}
         traces = []
         for depth in self.depths:
-            size = {"dim": self.dim, "depth": depth, "samples": self.samples, "batch": self.batch}
+            size: dict[str, Any] = {"dim": self.dim, "depth": depth, "samples": self.samples, "batch": self.batch}
             learner = ConceptLearner(Training(**size, norm="sum", rotate=False))
             scale = (self.start_size / self.dim ** ((depth - 1) / 2)) ** (1 / depth)
             fixed = {"learning_rate": number.type(self.learning_rate), "init_scale": number.type(scale)}
@@ -138,7 +138,8 @@ class OrderMap(Experiment):
         gain = right.where(by_signal.notnull()).mean(over) - by_signal.mean(over)
         if informed:
             statement = "Strengths order more of the runs than signals alone do, at every depth (difference of shares)"
-            yield above("better-than-signals", statement, gain, 0, seeds=reduced.sizes["seed"])
+            post_hoc = "The claim was added after the first maps."
+            yield above("better-than-signals", statement, gain, 0, seeds=reduced.sizes["seed"], post_hoc=post_hoc)
         if len(self.depths) > 1:
             wrong = 1 - right.mean(over).sortby("depth")
             statement = "The deeper the network, the more its start matters: the share of runs out of that order rises"
@@ -148,16 +149,23 @@ class OrderMap(Experiment):
         statement = "The line σ₁² + w μ₁² = σ₂² + w μ₂² that parts the runs of one layer best has w = 1/s = 1/2: w is "
         statement += "nearer to it than to 1 (the strengths of the submission) or to 1/4, by the logarithm"
         if 1 in self.depths:
-            yield within("weight", statement, weight.sel(depth=1), *NEAR, source="Theorem 4.1")
+            post_hoc = "The range, and that each cell has starts of its own: 15 % around 1/2 was the original one."
+            yield within("weight", statement, weight.sel(depth=1), *NEAR, source="Theorem 4.1", post_hoc=post_hoc)
         deep = weight.where(weight.depth > 1, drop=True)
         if deep.size:
-            yield within("weight-of-depth", "So it is for more layers (w by depth)", deep, *NEAR)
+            post_hoc = (
+                "Starts of its own for each cell: with two that all cells share, w was 0.71 at three layers, and 0.33 "
+            )
+            post_hoc += "with three."
+            statement = "So it is for more layers (w by depth)"
+            yield within("weight-of-depth", statement, deep, *NEAR, post_hoc=post_hoc)
 
     def _judge_theorem(self, reduced: xr.Dataset) -> Claims:
         one = reduced.sel(depth=1)
         same = (one["first"] == one.theorem_first).where(one["first"].notnull())
         statement = "Theorem 4.1 from the run's own start says which concept is first, in cells of equal strengths too"
-        yield share("theorem-order", statement, same, 0.95, source="Theorem 4.1")
+        post_hoc = "The batch and the number of samples: with 16 of 250 it is 94.4 %."
+        yield share("theorem-order", statement, same, 0.95, source="Theorem 4.1", post_hoc=post_hoc)
         error = np.abs(one.time / one.theorem_time - 1).where(one.theorem_time > 10)
         statement = "and when a concept is learned (relative error of the step, median over runs)"
         yield below("theorem-time", statement, float(error.median()), 0.05, source="Theorem 4.1")
@@ -169,7 +177,8 @@ class OrderMap(Experiment):
             axes, last = grid.reshape(rows, columns)[row, column], row == rows - 1
             shares = phase_shares(reduced["first"].sel(depth=depth, spread=column), PHASES)
             phase_map(axes, shares, (PALETTE[0], PALETTE[1]), x="one", y="two", legend=last)
-            x = np.linspace(*axes.get_xlim(), 400)
+            low, high = axes.get_xlim()
+            x = np.linspace(low, high, 400)
             square = x**2 + 2 * (pair[0] ** 2 - pair[1] ** 2)
             axes.plot(x, np.where(square > 0, np.sqrt(np.maximum(square, 0)), np.nan), **THEORY)
             axes.plot(x, x, color="white", linewidth=0.8, alpha=0.8)

@@ -21,8 +21,11 @@ from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Claims, Figures, Source, Values
 from dynascope.theory.edge import optimizer_edges
 
-RATES = CHOSEN + " Nesterov with β = 0.5 came to it late in two runs at the rate 0.45."
-LIMIT = "0.5 was asked at first: without momentum it is 0.70 and 0.77 after the 1500 steps of two runs."
+RATES = (
+    CHOSEN
+    + " Nesterov with β = 0.5 came to it late in two runs at the rate 0.45. Heavy ball with β = 0.9 fell back to "
+    "0.83 of its edge once the digits were fitted, and is left out."
+)
 
 
 class MomentumDescent(ds.Member):
@@ -50,6 +53,10 @@ class Momentum(TenDigits):
     source = Source(EDGE_OF_STABILITY, "Section 2")
     cost = {"quick": 30, "full": 90}
     presets = {"quick": {"seeds": 2}}
+    known_failures = {
+        "loss-falls": "Without momentum the edge is reached late: after 1,500 steps the loss is at 0.70 and 0.77 of "
+        "its largest value there in two runs.",
+    }
     control = {"heavy_ball_rates": (0.02, 0.02, 0.02), "nesterov_rates": (0.02, 0.02), "scheduled_rate": 0.02}
     notes = """A tanh network learns ten digits from small images, full batch, mean squared error. Heavy ball with β = 0
     is gradient descent. Numbers are medians over the second half of the run; with a schedule, over its last quarter. A
@@ -121,7 +128,7 @@ class Momentum(TenDigits):
         statement = (
             "At the edge training goes on: the loss at the end, over its largest value since the edge was reached"
         )
-        yield below("loss-falls", statement, reduced.fall, 0.9, post_hoc=LIMIT)
+        yield below("loss-falls", statement, reduced.fall, 0.5)
         raised, lowered = (factor > 1 for factor in self.factors), (factor < 1 for factor in self.factors)
         statement = "When the rate is raised, the sharpness falls to the new edge: ratio at the end"
         yield agrees("falls-to-a-new-edge", statement, reduced.over_last[list(raised)], 1.0, relative=0.1)

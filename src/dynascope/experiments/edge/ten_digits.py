@@ -18,7 +18,7 @@ SIDE = 4
 """The images are averaged over squares of this many pixels: 7 x 7 numbers are left."""
 CHOSEN = (
     "The learning rates: at each of them one trial run came to the edge before the digits were fitted. The tolerance "
-    "was set before."
+    "was set after seed 0 of these runs."
 )
 
 
