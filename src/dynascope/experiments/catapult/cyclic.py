@@ -81,7 +81,9 @@ class Cyclic(StochasticExperiment):
         printed = "there is a decrease in the spectral norm of the tangent kernel according to each loss spike"
         yield every("norm-falls-with-each", statement, fell, source="Appendix C.3", printed=printed)
         statement = "In the median over cycles with a spike, most of the rise lies along the top eigenvector"
-        post_hoc = "Two thirds. Nine tenths, asked first, hold at some seeds only: at twice the critical rate several "
+        post_hoc = (
+            "Two thirds. The original share, nine tenths, holds at some seeds only: at twice the critical rate several "
+        )
         post_hoc += "directions are unstable."
         part = reduced.share.values[spiked.values]
         yield above("along-the-top", statement, part, median=2 / 3, post_hoc=post_hoc)

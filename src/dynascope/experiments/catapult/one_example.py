@@ -175,7 +175,7 @@ class OneExampleTheory(Experiment):
         about["printed"] = "sup |λ(t) - λ(0)| = O(1/(mδ))"
         middle = one.calm_drift.median(["place", "seed"])
         value = exponent(middle)
-        post_hoc = "A bound above: -1 to 0.1, asked first, failed at one seed in six, which was steeper."
+        post_hoc = "An upper bound: the original range, -1 to 0.1, failed at one seed in six, which was steeper."
         yield below("monotone-kernel", statement, value, -0.8, shown={"median": middle}, post_hoc=post_hoc, **about)
         statement = "From ηλ₀ = 4 + ε on every run diverges"
         printed = "If the learning rate satisfies η ≥ (4+ε)/λ0, then GD diverges"

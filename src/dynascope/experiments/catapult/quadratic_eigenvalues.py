@@ -185,7 +185,8 @@ class QuadraticEigenvalues(Experiment):
         if kind != "network":
             return every(id or f"each-direction-{kind}", statement, right, cases=2, **about)
         about["post_hoc"] = (
-            "A share. Every seed was asked first: units whose weight changes its sign in a catapult move over to the "
+            "A share. The original criterion required every seed: units whose weight changes its sign in a "
+            "catapult move over to the "
             "other direction, and near twice the critical rate some networks diverge."
         )
         return share(id or f"each-direction-{kind}", statement, right, MOST, cases=2, **about)

@@ -17,10 +17,12 @@ from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.image_concepts import ImageConcepts
 
 LOOKED = (
-    "The statistic, a mean over recordings of what asking for a concept changes, was settled after first trainings."
+    "The statistic, a mean over recordings of what asking for a concept changes, was chosen after the first trainings."
 )
-HALFWAY = "Steps to 80 % were asked first; in the quick setting some trainings end before."
-BETWEEN = "Equality with either was asked first. By gains the flip is 0.10 above the one, 0.15 below the other."
+HALFWAY = "The original criterion was steps to 80 %; in the quick setting some trainings end before."
+BETWEEN = (
+    "The original criterion was equality with either. By gains the flip is 0.10 above the one, 0.15 below the other."
+)
 DESCENDS_TWICE = "A double-descent-like curve for the concept space MSE caused by Transient Memorization."
 DECELERATES = "the speed of compositional generalization [...] decelerates at an exponential rate"
 EQUAL = 0.1

@@ -130,7 +130,7 @@ class MultipleDescents(SymmetricExperiment):
             "A major starts to grow (is at a tenth) only when its minor is suppressed (is below a tenth of its peak)"
         )
         yield below("grows-after-suppression", statement, shown.unsuppressed, 0.1, printed=GROWS_AFTER)
-        settled = "The threshold was settled after looking: the document says 'suppressed' and 'close to 1'"
+        settled = "The threshold was chosen after seeing results: the document says 'suppressed' and 'close to 1'"
         statement = "When the weakest major reaches 1/2, its minor is suppressed (share of the peak left)"
         yield below("minor-suppressed", statement, shown.minor_left[-1], 0.5, post_hoc=settled)
         statement = "The last minor decays only once the stronger of its majors is near 1 (that major when the minor "

@@ -113,7 +113,7 @@ def reduce_stages(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr
 def judge_stages(reduced: xr.DataTree) -> Claims:
     """The prediction of stages from pivots, beside the naive one."""
     found = reduced["predictor"].to_dataset()
-    seeds, settled = found.sizes["start"], "The factor was settled after looking"
+    seeds, settled = found.sizes["start"], "The factor was chosen after seeing results"
     kinds = {"gauss": "Gaussian starts, τ = 0.01", "aligned": "nearly rank-one starts, τ = ε = 0.1"}
     for family, kind in kinds.items():
         pivots, naive = (found["median"].sel(family=family, predictor=by) for by in ("pivots", "naive"))

@@ -92,7 +92,7 @@ class ThreeConcepts(DiffusionExperiment):
         level = reduced.level_deficit.mean(("separation", "seed"))
         yield rising("levels", statement, level, along="level")
         statement = "Few combinations lack more than a larger one that contains them: their share among such pairs"
-        why = "0.2 was asked for first: at one seed of five it is 0.25, three of the twelve pairs."
+        why = "The original threshold was 0.2: at one seed of five it is 0.25, three of the twelve pairs."
         yield below("few-violations", statement, reduced.violated.mean(("separation", "seed")), 0.34, post_hoc=why)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:

@@ -76,7 +76,7 @@ class DecaySharpens(DigitExperiment):
         first = reduced.isel(lowered_at=0)
         released = (first.end / first.kept)[at_edge.isel(lowered_at=0)]
         statement = f"With the rate lowered at step {self.drops[0]} seeds at the edge end sharper than without: ratio"
-        why = "It was asked of every seed; in 3 of 55 the sharpness ends lower."
+        why = "The original criterion required every seed; in 3 of 55 the sharpness ends lower."
         yield above("released", statement, released, median=1.0, post_hoc=why)
         statement = "The loss rises in a smaller share of the later steps with the rate lowered than with it kept: "
         rising = reduced.rising.sel(run="lowered") - reduced.rising.sel(run="kept")

@@ -14,7 +14,7 @@ from dynascope.lab.criteria import above, below
 from dynascope.lab.experiment import Claims, Figures, Source
 
 FALLS = (
-    "From 0.8 to 1.2 was asked first. In nine of ten quick runs it is 0.61 to 0.76: in 30 dimensions catapults, "
+    "The original range was 0.8 to 1.2. In nine of ten quick runs it is 0.61 to 0.76: in 30 dimensions catapults, "
     "or the larger rates they allow, help for another reason than features."
 )
 

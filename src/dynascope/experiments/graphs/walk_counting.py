@@ -256,7 +256,7 @@ class WalkCounting(ComposedExperiment):
         yield above("more-powers", statement, test.sel(model="A+") / test.sel(model="A"), 0.5)
         statement = "A's test error is near that of the best smooth predictor, a quadratic fit (ratio)"
         smooth = reduced.smooth.sel(graph="regular", split="test", drop=True)
-        looked = "A ratio below 1.25 was asked first: of ten graphs one has 1.26."
+        looked = "The original limit was a ratio of 1.25: of ten graphs one has 1.26."
         yield within("smooth", statement, test.sel(model="A") / smooth, 0.8, 1.5, post_hoc=looked)
         statement = "With standardized columns A and Ã(1), which see the same classes there, err alike (ratio)"
         ratio = test.sel(model="Ã(1), standardized") / test.sel(model="A, standardized")

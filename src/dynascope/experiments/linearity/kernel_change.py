@@ -145,7 +145,7 @@ class KernelChange(Experiment):
             value, of = exponent(mean.sel(variant=variant)), self.seeds
             yield within(PRINTED[variant], statement, value, -0.6, -0.4, printed=printed, seeds=of)
             statement = f"The change falls faster than the 1/√m that is printed ({variant}): its slope"
-            post_hoc = "A slope near -1/2, asked first, fails at most seeds."
+            post_hoc = "The original criterion, a slope near -1/2, fails at most seeds."
             value = exponent(middle.sel(variant=variant))
             yield below(f"faster-than-root: {variant}", statement, value, -0.5, post_hoc=post_hoc)
         done = densenets.final_loss < CONVERGED

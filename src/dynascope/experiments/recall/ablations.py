@@ -63,14 +63,15 @@ class Ablations(TrainedExperiment):
             about: dict[str, Any] = {"source": f"Figure {place}"}
             which = "Two MLPs" if id == "two-mlps" else "A linear map, then an MLP"
             statement = f"{which}: without the second the target gains 0.05 of the probability (share of trainings)"
-            why = "The share: first 0.05 was asked of all of three trainings, and one of some sixty gains less."
+            why = "The share: the original criterion required 0.05 of all three trainings, and one of some "
+            why += "sixty gains less."
             shown = {"gains": gain.sel(at).values}
             yield share(id, statement, gain.sel(at) > 0.05, MOST, shown=shown, post_hoc=why, **about)
             statement = f"{which}: the median gain"
             why = "The median over seeds, chosen after one run; the original criterion required 0.15 of every seed."
             yield above(median, statement, gain.sel(at), median=0.15, post_hoc=why, **about)
             statement = f"{which}: and the noise has less than 0.15 (share of trainings)"
-            why = "The share: first all of three trainings were asked."
+            why = "The share: the original criterion required all three trainings."
             yield share(gone, statement, second.noise.sel(at) < 0.15, MOST, post_hoc=why, **about)
             statement = f"{which}: without the first the noise is more probable than the target (difference)"
             difference = (first.noise - first.correct).sel(at)

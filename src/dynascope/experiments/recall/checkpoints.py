@@ -154,13 +154,12 @@ class Checkpoints(Size, OptionalExperiment):
     def judge(self, reduced: xr.Dataset) -> Claims:
         contrast = reduced.contrast.isel(step=-1)
         statement = "In the end “the” is more probable after a preposition alone than after other words alone (ratio)"
-        why = "2 was asked for first: at six seeds it is 1.8 to 4.6, and 1.005 in the control."
+        why = "The original threshold was 2: at six seeds it is 1.8 to 4.6, and 1.005 in the control."
         yield above("association", statement, contrast, 1.3, post_hoc=why)
         statement = f"“the” is one of the top {TOP:g} predictions after prepositions by step {2 * EARLY} (share of "
         statement += "trainings)"
-        why = (
-            f"Step {EARLY} of every training was asked for first: at one seed of ten it is 14, at one of twenty later."
-        )
+        why = f"Step {EARLY} of every training was the original criterion: at one seed of ten it is 14, at one "
+        why += "of twenty later."
         soon = reduced.rank_step <= 2 * EARLY
         shown = {"steps": reduced.rank_step.values}
         yield share("the-is-early", statement, soon, MOST, source="Figure C.1", post_hoc=why, shown=shown)
@@ -173,7 +172,8 @@ class Checkpoints(Size, OptionalExperiment):
             "Context comes later: the words before the last one tell half of what they tell in the end at three "
         )
         statement += "times the step at which “the” is at the top, or later (share of trainings)"
-        why = "The share: first it was asked of every training, and of ten one has a gain by context at the start."
+        why = "The share: the original criterion required every training, and of ten one has a gain by context "
+        why += "at the start."
         ratio = reduced.context_step / reduced.rank_step
         shown = {"ratios of steps": ratio.values}
         place = "Figure 4.13"
@@ -181,7 +181,8 @@ class Checkpoints(Size, OptionalExperiment):
         if "association_step" in reduced:
             statement = "The last word tells half of what it tells in the end sooner than the words before it do "
             statement += "(share of trainings)"
-            why = "The share: first it was asked of every training, and of five one has a ratio of steps of 0.99."
+            why = "The share: the original criterion required every training, and of five one has a ratio of "
+            why += "steps of 0.99."
             ratio = reduced.context_step / reduced.association_step
             shown = {"ratios of steps": ratio.values}
             yield share("association-first", statement, ratio > 1, MOST, post_hoc=why, shown=shown)
@@ -191,10 +192,8 @@ class Checkpoints(Size, OptionalExperiment):
             statement += "both in all trainings)"
             over = (reduced.word_the_end / reduced.share, reduced.other_the_end / reduced.other_share)
             ratio: Any = xr.concat(over, "kind")
-            why = (
-                "So few steps are not enough to converge; the factor was set after runs of quick. The share: first it "
-            )
-            why += "was asked of every training, and of ten one has a ratio of 0.31."
+            why = "So few steps are not enough to converge; the factor was set after runs of quick. The share: the "
+            why += "original criterion required every training, and of ten one has a ratio of 0.31."
             shown = {"smallest": float(ratio.min()), "largest": float(ratio.max())}
             flags = (ratio > 1 / 3) & (ratio < 3)
             yield share("bigram-shares", statement, flags, 0.9, post_hoc=why, shown=shown)
