@@ -63,8 +63,8 @@ class DetourMap(Experiment):
     known_failures = {
         "rises-with-ratio": "When the stronger concept saturates, w_21 of a start of entries τ has grown to about "
         "τ^(1 - a₁/a₂), which falls with the ratio if τ is small: the share rises first and falls then.",
-        "full/rises-with-depth": "In four dimensions it rises from two layers to three, 0.03 to 0.33, and no further: with "
-        "four it is 0.30, and lower than with three at every size of the start. The reason is not known.",
+        "full/rises-with-depth": "In four dimensions it rises from two layers to three, 0.03 to 0.33, and no further: "
+        "with four it is 0.30, and lower than with three at every size of the start. The reason is not known.",
     }
     notes = """Linear networks, gradient descent on the population loss from normal weights. μ₁ = 1, and μ₂ sets the
     ratio of the strengths a = σ² + μ²/2. The size of a start is the standard deviation of the entries of the whole

@@ -18,8 +18,13 @@ SIDE = 4
 """The images are averaged over squares of this many pixels: 7 x 7 numbers are left."""
 CHOSEN = (
     "The learning rates: at each of them one trial run came to the edge before the digits were fitted. The tolerance "
-    "was set after seed 0 of these runs."
+    "was set after seed 0 of these runs, the share after ten seeds: of fifty runs with "
+    "momentum one is at 0.89 of its edge."
 )
+NEAR = 0.1
+"""How close to its edge a run ends, relative to it."""
+MOST = 0.9
+"""The share of runs of which that is claimed."""
 
 
 class TenDigits(EdgeExperiment):
