@@ -48,7 +48,7 @@ class Adaptive(TenDigits):
 
     id = "edge.adaptive"
     source = Source(ADAPTIVE_EDGE, "Figure 1")
-    cost = {"quick": 30, "full": 90}
+    cost = {"quick": 15, "full": 20}
     presets = {"quick": {"seeds": 2}}
     control = {"rmsprop_rates": (1e-5,), "adam_rates": (1e-5, 1e-5)}
     notes = """A tanh network learns ten digits from small images, full batch, mean squared error. The preconditioned

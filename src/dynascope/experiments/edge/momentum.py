@@ -51,7 +51,7 @@ class Momentum(TenDigits):
 
     id = "edge.momentum"
     source = Source(EDGE_OF_STABILITY, "Section 2")
-    cost = {"quick": 30, "full": 90}
+    cost = {"quick": 15, "full": 20}
     presets = {"quick": {"seeds": 2}}
     known_failures = {
         "loss-falls": "Without momentum, and with Nesterov at β = 0.5, the edge is reached late: after 1,500 steps the "
