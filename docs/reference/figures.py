@@ -33,6 +33,7 @@ shares = figures.phase_shares(phases, ("converges", "diverges"))
 figures.phase_map(axes, shares, figures.PALETTE[:2], x="rate", y="width", log="x")
 
 # %% phase_shares
+phases = xr.DataArray([[[0, 0], [0, 1]]], dims=("rate", "width", "seed"))
 figures.phase_shares(phases, ("converges", "diverges")).sel(phase="diverges")
 
 # %% plot_trace

@@ -64,10 +64,6 @@ scale = jnp.array([1.0, 4.0])  # divides the gradient, entry by entry
 found = ds.geometry.top_eigenpairs(*ds.geometry.precondition(quartic, jnp.array([0.0, 0.0]), scale), k=2)
 print(found.values)  # of P^(-1/2) H P^(-1/2): 1 and 1/4
 
-# %% Preconditioned
-rescaled, z = ds.geometry.precondition(loss, net, jnp.full(32, 4.0))
-float(rescaled(z) - loss(net))
-
 # %% dense_hessian
 ds.geometry.dense_hessian(quartic, jnp.array([0.0, 1.0]))
 

@@ -40,7 +40,7 @@ from dynascope.geometry.orbits import (
     norm_ratio as norm_ratio,
     residual as residual,
 )
-from dynascope.geometry.preconditioned import Preconditioned as Preconditioned, precondition as precondition
+from dynascope.geometry.preconditioned import precondition as precondition
 from dynascope.geometry.similarity import linear_cka as linear_cka
 from dynascope.geometry.spectra import (
     perturbation_singular_values as perturbation_singular_values,

@@ -15,7 +15,7 @@ from dynascope import checks
 from dynascope.geometry.hessian import Loss, Vector, flatten
 
 
-class Preconditioned(eqx.Module):
+class _Preconditioned(eqx.Module):
     """The loss as a function of z, at the parameters theta + z / sqrt(P)."""
 
     loss: Loss
@@ -29,9 +29,7 @@ class Preconditioned(eqx.Module):
 
 
 @checks.converts
-def precondition(
-    loss: Callable[[Any], Any], params: PyTree, preconditioner: PyTree
-) -> tuple[Preconditioned, Float[Array, " n"]]:
+def precondition(loss: Callable[[Any], Any], params: PyTree, preconditioner: PyTree) -> tuple[Loss, Float[Array, " n"]]:
     """A loss in coordinates in which the steps of an adaptive optimizer are those of gradient descent.
 
     An optimizer that divides gradients by P > 0, entry by entry, is gradient descent on z = sqrt(P) (theta - params).
@@ -52,4 +50,4 @@ def precondition(
     diagonal = jnp.asarray(ravel_pytree(tree)[0], point.dtype)
     if diagonal.shape != point.shape:
         raise ValueError(f"preconditioner must have {point.size} entries, as the parameters; got {diagonal.size}")
-    return Preconditioned(loss, params, 1 / jnp.sqrt(diagonal)), jnp.zeros_like(point)
+    return _Preconditioned(loss, params, 1 / jnp.sqrt(diagonal)), jnp.zeros_like(point)

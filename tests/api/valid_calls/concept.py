@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.theory.concept import assumptions, published_figures
+from dynascope.theory.concept import assumptions, published_figures, two_layer_stages
 from valid_calls.shared import ABOVE_0, ANY, NOT_NEGATIVE, POSITIVE, SHARE, Calls
 
 A, W, U = jnp.array([2.0, 1.0]), 0.1 * jnp.eye(2), jnp.array([[0.3, 0.1], [0.1, 0.3]])
@@ -44,7 +44,18 @@ def calls() -> Calls:
     data, layer = {"mu": MU, "sigma": SIGMA}, {"z": A, "W0": W, "a": A}
     draw = {"seed": 0, "scale": 0.1, "dim": 2}
     start = {"seed": "0 2**62", "scale": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE, "spread": NOT_NEGATIVE}
+    folded = {"weak": jnp.asarray(1.0), "strong": jnp.asarray(4.0)}
+    layers = {"rows": 0.1 * jnp.ones((2, 3)), "columns": 0.2 * jnp.ones((2, 3)), **folded}
+    two_by_two = two_layer_stages.two_layer_path(**layers, learning_rate=0.1, steps=2)
     return {
+        "two_layer_stages.two_layer_path": (
+            layers | {"learning_rate": 0.1, "steps": 2},
+            dict.fromkeys(("weak", "strong"), ABOVE_0) | {"learning_rate": POSITIVE, "steps": "0"},
+        ),
+        "two_layer_stages.two_layer_test_loss": (
+            {"path": two_by_two, "first": jnp.asarray(1.0), "second": jnp.asarray(2.0)},
+            dict.fromkeys(("first", "second"), ABOVE_0),
+        ),
         "assumptions.feasible_constants": (
             {"a": np.array([4.0, 1.0])},
             {"beta": POSITIVE, "kappa": POSITIVE, "K": POSITIVE, "C": POSITIVE},
