@@ -62,6 +62,14 @@ def test_a_body_of_ten_megabytes_is_refused(client):
     assert client.post("/api/check", content=b"x" * 10_000_000).status_code == 413
 
 
+@pytest.mark.parametrize("length", ["²", "-1", "1e3", ""])
+def test_a_length_that_is_no_number_is_refused(client, length):
+    assert (
+        client.post("/api/check", content=b"{}", headers={"content-length": length.encode("latin-1")}).status_code
+        == 413
+    )
+
+
 def test_a_body_that_does_not_say_how_long_it_is_is_refused_too(client):
     async def pieces():
         for _ in range(100):

@@ -90,7 +90,7 @@ class Guard:
         if (origin := headers.get("origin")) is not None and origin.removeprefix("http://") not in self.hosts:
             return PlainTextResponse("other pages may not use this server", 403)
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not (length.isascii() and length.isdigit()) or int(length) > MOST_BYTES:
             return PlainTextResponse("the body is too large", 413)
         if path == "/" or path.startswith("/assets/"):
             return None

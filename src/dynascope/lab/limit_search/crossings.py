@@ -12,6 +12,9 @@ from dynascope.lab.limit_search.points import Point
 from dynascope.lab.limit_search.ranges import Range
 from dynascope.lab.limit_search.search import COARSE, few_integers
 
+JUMP = 100
+"""If two margins differ by more than this factor, the margin jumps between the points, and no straight line is drawn."""
+
 
 @dataclass(frozen=True)
 class Crossing:
@@ -63,6 +66,7 @@ def judged_within(points: Sequence[Point]) -> list[Point]:
 
 def _crossing(holds: Point, fails: Point, group: Sequence[Point]) -> Crossing:
     by_margin = holds.smooth and fails.smooth and holds.margin > 0 >= fails.margin
+    by_margin &= fails.margin == 0 or -fails.margin / JUMP <= holds.margin <= -fails.margin * JUMP
     share = holds.margin / (holds.margin - fails.margin) if by_margin else 0.5
     one, other = np.array(holds.place), np.array(fails.place)
     place = one + share * (other - one)
