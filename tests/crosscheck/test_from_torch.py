@@ -264,7 +264,9 @@ def test_language_models_with_eager_attention_are_converted(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["gpt2", "llama", "neox", "bert"])
+@pytest.mark.parametrize(
+    "family", ["gpt2", "llama", *(pytest.param(name, marks=pytest.mark.long) for name in ("neox", "bert"))]
+)
 def test_language_models_have_the_gradients_and_the_sharpness_of_torch(family):
     """In double precision, but Llama takes the means of its normalizations in single precision."""
     torch.manual_seed(0)

@@ -14,6 +14,8 @@ from reference_pages import missing
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
+LONG = ("gpu_and_cluster", "torch_edge")
+"""Tutorials that take a while; `make docs` runs them too."""
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +28,11 @@ def as_it_was():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", TUTORIALS, ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(script, marks=pytest.mark.long) if script.stem in LONG else script for script in TUTORIALS],
+    ids=lambda script: script.stem,
+)
 def test_a_tutorial_runs_from_its_first_cell_to_its_last(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in {name for cell in notebooks.cells(script.read_text(encoding="utf-8")) for name in missing(cell)}:
         pytest.skip(f"the tutorial needs the optional package {name}")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from dynascope import checks
-
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
 
@@ -33,6 +31,8 @@ def phase_map(
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
+
+    from dynascope import checks  # it imports jax
 
     checks.one_of("log", log, ("", "x", "y", "xy"))
     if shares.sizes["phase"] != len(colors):

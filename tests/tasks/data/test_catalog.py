@@ -82,7 +82,8 @@ def test_the_digits_are_the_first_of_mnist():
 def test_the_wheel_takes_all_of_the_package():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel == {"packages": ["src/dynascope"]}, "nothing is left out"
+    assert wheel["packages"] == ["src/dynascope"]
+    assert wheel.keys() <= {"packages", "force-include"}, "nothing is left out"
     assert (ROOT / "src" / "dynascope") in files.PACKAGE.resolve().parents
     assert str(files.PACKAGE.relative_to(ROOT) / "LICENSES.md") in build["project"]["license-files"]
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")

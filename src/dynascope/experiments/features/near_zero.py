@@ -22,7 +22,7 @@ class NearZero(CatapultExperiment):
 
     id = "features.near-zero"
     source = Source(OVER_PARAMETERIZED, "Figure C.14")
-    cost = {"quick": 3, "full": 1500, "H200": 110}
+    cost = {"quick": 10, "full": 1500, "H200": 110}
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "seeds": 20}
         | {"catapults": (0, 2), "steps": 260, "steps_near_zero": 600},

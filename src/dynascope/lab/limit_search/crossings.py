@@ -13,7 +13,7 @@ from dynascope.lab.limit_search.ranges import Range
 from dynascope.lab.limit_search.search import COARSE, few_integers
 
 JUMP = 100
-"""If two margins differ by more than this factor, the margin jumps between the points, and no straight line is drawn."""
+"""If two margins differ by more than this factor, the margin jumps, and no straight line is drawn between them."""
 
 
 @dataclass(frozen=True)

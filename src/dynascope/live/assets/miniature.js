@@ -17,13 +17,13 @@ export class Miniature {
   play() {
     if (still.matches) { this.draw(1); return; }
     if (this.frame) return;
-    const began = performance.now();
+    const began = performance.now(); // a frame may carry an earlier time
     let last = 0;
     const tick = (now) => {
       this.frame = requestAnimationFrame(tick);
       if (now - last < 40) return;
       last = now;
-      this.draw(Math.min(1, (((now - began) / 1000) % (SECONDS + REST)) / SECONDS));
+      this.draw(Math.min(1, ((Math.max(0, now - began) / 1000) % (SECONDS + REST)) / SECONDS));
     };
     this.frame = requestAnimationFrame(tick);
   }
