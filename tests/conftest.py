@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DYNASCOPE_RUNS", None)
@@ -54,6 +56,31 @@ def compile_quickly(optimize: bool = False) -> None:
         jax.config.update("jax_disable_most_optimizations", not optimize)
 
 
+def check_types_once() -> None:
+    """Check the types of a function within a function only the first time that it is made.
+
+    Such functions are made anew at each call, and decorating each of them took a quarter of the tests' time.
+    """
+    decorate, seen = jaxtyping.jaxtyped, set[CodeType]()
+
+    def jaxtyped(**options: Any) -> Callable:
+        def decorator(function: Any) -> Any:
+            code = getattr(function, "__code__", None)
+            if code is None:
+                return decorate(function, **options)
+            if code in seen:
+                return function
+            seen.add(code)
+            return decorate(function, **options)
+
+        return decorator
+
+    jaxtyping.jaxtyped = jaxtyped
+
+
+check_types_once()
+
+
 @pytest.fixture
 def as_a_user() -> Iterator[None]:
     """Without the type checks of the other tests."""
@@ -82,7 +109,7 @@ def share_the_cores() -> None:
         return
     number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     workers, cores = int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[number % workers :: workers] or {cores[number % len(cores)]})
+    os.sched_setaffinity(0, cores[number::workers] or {cores[number % len(cores)]})
 
 
 def keep_programs(folder: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_killed_worker_costs_its_own_call_and_that_is_tried_again(small, deeds
     assert small.submit(deeds.die, tmp_path, 1).result() == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_that_runs_out_of_memory_every_time(small, deeds, tmp_path: Path):
     lost, others = small.submit(deeds.swallow, tmp_path, 6.0), [small.submit(abs, -k) for k in range(9)]
     with pytest.raises(WorkerLost, match=r"^its worker died, perhaps for lack of memory, and again in all 2"):

@@ -129,10 +129,8 @@ def test_a_cluster_that_is_starting_can_be_interrupted_in_one_line(tmp_path: Pat
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    "by",
-    ["--jobs 1", *(pytest.param(by, marks=pytest.mark.long) for by in ("--jobs 2", "--executor dask:local:2"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["--jobs 1", "--jobs 2", "--executor dask:local:2"])
 def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path, by: str):
     unshare = shutil.which("unshare")
     if not unshare or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:

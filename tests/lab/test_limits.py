@@ -78,7 +78,7 @@ def test_a_claim_without_a_number_is_followed_by_its_verdict(disk, store: Store,
     assert found.uncertainty.item() <= 0.01
 
 
-@pytest.mark.parametrize("claim", ["inside", "flag"])
+@pytest.mark.parametrize("claim", ["inside", pytest.param("flag", marks=pytest.mark.long)])
 def test_limits_in_a_plane_are_found_with_a_quarter_of_the_runs_of_a_grid(disk, store: Store, at_once, claim):
     question = {"claim": claim, "seeds": 1, "resolution": 0.02, "points": 650, "store": store}
     found = ds.lab.limits(disk, {"x": "0:1", "y": "0:1"}, **question)

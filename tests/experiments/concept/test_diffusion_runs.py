@@ -73,6 +73,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(calm: StoredRun, tmp_path: Path):
     assert measured(resumed) == measured(calm)
 
 
+@pytest.mark.long
 def test_after_an_interrupt_nothing_is_done_twice(calm: StoredRun, store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
     seen: list[float] = []
