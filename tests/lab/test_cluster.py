@@ -148,7 +148,7 @@ def worker(scheduler, tmp_path: Path) -> Iterator:
         process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_scheduler_that_goes_away_ends_the_sweep_in_one_line_and_it_goes_on(scheduler, worker, deeds, walk, store):
     process, address = scheduler
     worker()

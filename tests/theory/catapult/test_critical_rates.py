@@ -100,7 +100,9 @@ def test_two_over_the_sharpness_is_near_the_critical_rate_and_nearer_in_wide_net
         gaps = []
         for seed in range(5):
             w = jax.random.normal(jax.random.key(seed), (6 * width,))
-            hessian = LinearOperator((w.size, w.size), lambda v, w=w: np.asarray(product(w, v.ravel())), dtype=w.dtype)
+            hessian = LinearOperator(
+                (w.size, w.size), lambda v, w=w, product=product: np.asarray(product(w, v.ravel())), dtype=w.dtype
+            )
             jacobian = jacobian_of(w)
             critical = critical_rates.critical_rate(jnp.linalg.eigvalsh(jacobian @ jacobian.T)[-1], 20, "mse")
             assert 2 < float(critical) < 8
