@@ -15,11 +15,11 @@ import xarray as xr
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
+from dynascope.compilation import jit_cached
 from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.objective import Loss, Objective
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.program import jit_cached
 from dynascope.dynamics.schema import examine, make_schema
 from dynascope.probes.basic import loss
 from dynascope.probes.descriptions import describe_trace

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.program import jit_once
+from dynascope.compilation import jit_once
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.criteria import above, agrees, every, falling

@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, Trajectory, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.program import jit_once
+from dynascope.compilation import jit_once
 from dynascope.experiments.recall.readings import (
     DROPPED,
     MAPS,
