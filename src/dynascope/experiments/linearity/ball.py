@@ -136,15 +136,11 @@ def norms_in_ball(
             def top(point: Array) -> Any:
                 return top_eigenpairs(flat.objective, point, 1, tolerance=1e-3, which="magnitude")
 
-            gradient = jax.grad(flat.objective)(flat.point)
-            gradient = gradient / jnp.linalg.norm(gradient)
-
-            def measure(vector: Array, k: Array) -> tuple[Array, Array]:  # one search in the program for all points
-                moves = jnp.stack([jnp.zeros_like(gradient), gradient, vector, -gradient, -vector])
-                found = top(flat.point + radius * moves[k])
-                return jnp.where(k == 0, found.vectors[0], vector), jnp.abs(found.values[0])
-
-            return lax.scan(measure, jnp.zeros_like(gradient), jnp.arange(5))[1]
+            start, gradient = top(flat.point), jax.grad(flat.objective)(flat.point)
+            rows = jnp.stack([gradient / jnp.linalg.norm(gradient), start.vectors[0]]) * radius
+            points = flat.point + jnp.concatenate([rows, -rows])
+            moved = lax.map(lambda point: jnp.abs(top(point).values[0]), points)
+            return jnp.concatenate([jnp.abs(start.values[:1]), moved])
 
         return lax.map(around, jnp.arange(largest[-1]))
 
