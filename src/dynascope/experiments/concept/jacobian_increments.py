@@ -23,7 +23,7 @@ def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr
     U, W = chosen.U.values, chosen.W.values
     output = W[0] @ np.asarray(experiment.mu)  # at 5 % of the loss the weak major is only at 1/2
     rate = paths.terminal_rate(output, chosen.step.values, chosen.test_loss.values[0], loss_share=1e-4)
-    errors, ratio, signs = jit_once(lambda *paths: _errors(experiment, *paths))(jnp.asarray(U), jnp.asarray(W))
+    errors, ratio, signs = jit_once(lambda U, W: _errors(experiment, U, W))(jnp.asarray(U), jnp.asarray(W))
     found = {
         **errors,
         "slope": rate.slope,
