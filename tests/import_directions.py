@@ -47,11 +47,12 @@ MAY_IMPORT = {
     "cli.live": {"lab", "live", "cli"},
     "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
+    "compilation": set(),
     "__main__": {"cli"},
     "": SCIENCE | {"lab", "ledger", "experiments", "figures", "torch"},
 }
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
-all, as is `checks`."""
+all, as are `checks` and `compilation`."""
 FOR_LAB_ONLY = {"rich", "typer", "click", "jinja2"}
 FOR_LIVE_ONLY = {"starlette", "anyio", "uvicorn", "plotly"}
 
@@ -77,7 +78,7 @@ def violations(source: Path) -> Iterator[str]:
 def allowed(here: str, there: str) -> bool:
     """Whether a module of room `here` may import one of room `there`."""
     rooms = MAY_IMPORT.get(here, set())
-    return there in ("", "checks", here) or there in rooms or there.partition(".")[0] in rooms
+    return there in ("", "checks", "compilation", here) or there in rooms or there.partition(".")[0] in rooms
 
 
 def room(module: str) -> str:

@@ -17,6 +17,7 @@ from dynascope import __version__
 from dynascope.cli import catalog, clean, compare, data, limits, live, observe, options, run, store, sweep
 from dynascope.cli.options import say
 from dynascope.lab.errors import Interrupted, LabError, explain_os_error
+from dynascope.lab.garbage import collect_rarely
 
 Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which newer typers carry inside
 
@@ -64,6 +65,7 @@ app.command()(live.live)
 def main() -> NoReturn:
     """The entry point: every expected error ends as one line and its exit status."""
     os.environ.setdefault("MPLBACKEND", "Agg")
+    collect_rarely()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for a terminal that cannot show a character

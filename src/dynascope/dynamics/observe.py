@@ -15,11 +15,11 @@ import xarray as xr
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
+from dynascope.compilation import ONCE_ON_CPU, jit_cached
 from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.objective import Loss, Objective
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.program import jit_cached
 from dynascope.dynamics.schema import examine, make_schema
 from dynascope.probes.basic import loss
 from dynascope.probes.descriptions import describe_trace
@@ -131,7 +131,7 @@ class _Observation:
         began = time.perf_counter()
         arrays, now = eqx.filter(model, eqx.is_array), jnp.asarray(step, jnp.int32)
         if self.memory is None:
-            self.memory = jit_cached(_begin, once=True)(self.process, arrays, now)
+            self.memory = jit_cached(_begin, ONCE_ON_CPU)(self.process, arrays, now)
         due = tuple(name for name, probe in self.process.probes.items() if _is_due(probe.every, step))
         values, self.memory, finite = jit_cached(_measure)(self.process, arrays, self.memory, now, due)
         for name, value in jax.device_get(values).items():

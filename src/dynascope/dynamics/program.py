@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
+from dynascope.compilation import ONCE_ON_CPU, STEPS_ON_CPU, Options, compiled
 from dynascope.dynamics.backends.ordinary import Backend, Ordinary
 from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.process import Process
@@ -34,13 +35,6 @@ tune them. On an H200 they save a ViT (28 million numbers) 1.2 % of a step in fl
 a recall transformer (3 million) 3 %; programs of up to 6 million compile thirteen times faster without."""
 
 ALONG_MEMBERS = PartitionSpec("member")
-Options = tuple[tuple[str, bool | int], ...]
-STEPS_ON_CPU: Options = (("xla_backend_optimization_level", 1),)
-"""XLA options with which steps compile a quarter faster and run as fast."""
-ONCE_ON_CPU: Options = (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False))
-"""XLA options with which a program that runs once compiles five times faster."""
-P = ParamSpec("P")
-Out = TypeVar("Out")
 
 
 class Members(NamedTuple):
@@ -91,7 +85,7 @@ class Program(eqx.Module):
             rows: The numbers of the members to make.
             state: The states of all members and of their probes at the end of an earlier run, if they go on from there.
         """
-        members, progress = _compiled(_begin, self.options_once)(self, self._place(settings, rows))
+        members, progress = compiled(_begin, self.options_once)(self, self._place(settings, rows))
         if state is not None:
             own, probes = self._place(state, rows)
             progress = progress._replace(state=own, probe_states=probes)
@@ -104,23 +98,23 @@ class Program(eqx.Module):
             The progress, and when each member diverged (-1: it did not), once they are computed.
         """
         limits = jax.device_put((np.int32(first), np.int32(end)))
-        return jax.block_until_ready(_compiled(_advance, self.options)(self, members, progress, *limits))
+        return jax.block_until_ready(compiled(_advance, self.options)(self, members, progress, *limits))
 
     def take_steps(self, members: Members, state: PyTree, steps: int) -> PyTree:
         """Take steps without recording, to be timed."""
         count = jnp.asarray(steps, jnp.int32)
-        return jax.block_until_ready(_compiled(_take_steps, self.options)(self, members, state, count))
+        return jax.block_until_ready(compiled(_take_steps, self.options)(self, members, state, count))
 
     def steps_text(self, members: Members, state: PyTree, steps: int) -> str:
         """The program of `take_steps` before compilation."""
         count = jnp.asarray(steps, jnp.int32)
-        return _compiled(_take_steps, self.options).lower(self, members, state, count).as_text()
+        return compiled(_take_steps, self.options).lower(self, members, state, count).as_text()
 
     def uses_lapack(self, settings: PyTree) -> bool:
         """Whether a member calls LAPACK, on a CPU: eigenvalues and factorizations do."""
         alone = dataclasses.replace(self, batched=False, devices=self.devices[:1])
         setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
-        return "lapack_" in _compiled(_whole, ()).lower(alone, setting).as_text()
+        return "lapack_" in compiled(_whole, ()).lower(alone, setting).as_text()
 
     def with_backend(self, backend: Backend) -> Program:
         """The same program with another backend."""
@@ -151,51 +145,6 @@ class Program(eqx.Module):
             return tree
         chosen = jax.tree.map(lambda leaf: leaf[rows], tree)
         return jax.device_put(chosen, None if self.mesh is None else NamedSharding(self.mesh, ALONG_MEMBERS))
-
-
-def jit_once(function: Callable[P, Out]) -> Callable[P, Out]:
-    """Compile a function that is called once or twice: without optimization, in a fifth of the time on a CPU.
-
-    Args:
-        function: A function of pytrees, as for `equinox.filter_jit`.
-
-    Returns:
-        The compiled function.
-    """
-    return _jit(function, ONCE_ON_CPU if jax.default_backend() == "cpu" else ())
-
-
-def jit_cached(function: Callable[P, Out], *, once: bool = False) -> Callable[P, Out]:
-    """The compiled function, the same one at every call; on a CPU with the options for steps, or for what runs once.
-
-    Args:
-        function: A function of pytrees, as for `equinox.filter_jit`.
-        once: Whether a program runs once or twice.
-
-    Returns:
-        The compiled function.
-    """
-    as_asked = jax.default_backend() != "cpu" or jax.config.values.get("jax_disable_most_optimizations")
-    return _compiled(function, () if as_asked else ONCE_ON_CPU if once else STEPS_ON_CPU)
-
-
-def _jit(function: Callable, options: Options) -> Any:
-    jit: Callable = eqx.filter_jit  # it hands further options to jax.jit
-    known = {name: value for name, value in options if _is_known(name, value)}
-    return jit(function, compiler_options=known) if known else jit(function)
-
-
-_compiled = functools.cache(_jit)
-
-
-@functools.cache
-def _is_known(name: str, value: bool | int) -> bool:
-    """Whether this version of XLA has an option: it refuses programs with options that it does not know."""
-    try:
-        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
 
 
 def _begin(program: Program, settings: PyTree) -> tuple[Members, Progress]:

@@ -20,8 +20,8 @@ from jaxtyping import Array
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
+from dynascope.compilation import jit_once
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.program import jit_once
 from dynascope.lab.experiment import Fields, JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels

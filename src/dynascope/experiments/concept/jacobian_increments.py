@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 
 import dynascope as ds
+from dynascope.compilation import jit_once
 from dynascope.curves import paths
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
 from dynascope.lab.claims import erratum
@@ -18,8 +20,31 @@ from dynascope.theory.concept import jacobian_recursion as recursion
 
 def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr.Dataset:
     """The largest error of each printed equation in runs that recorded every `U` and `W`."""
+    U, W = chosen.U.values, chosen.W.values
+    output = W[0] @ np.asarray(experiment.mu)  # at 5 % of the loss the weak major is only at 1/2
+    rate = paths.terminal_rate(output, chosen.step.values, chosen.test_loss.values[0], loss_share=1e-4)
+    errors, ratio, signs = jit_once(lambda U, W: _errors(experiment, U, W))(jnp.asarray(U), jnp.asarray(W))
+    found = {
+        **errors,
+        "slope": rate.slope,
+        "r_squared": rate.r_squared,
+        "predicted_slope": -4 * experiment.learning_rate * experiment.strengths.min(),
+    }
+    strong, weak = np.argsort(-experiment.strengths)[:2]
+    peak = np.abs(W[0, :, weak, strong]).argmax()
+    dominated = output[peak, weak] / W[0, peak, weak, strong] / np.asarray(experiment.mu)[[strong, weak]]
+    table = {name: float(value) for name, value in found.items()}
+    rows = {"clock": [float(ratio.min()), float(ratio.max())], "signs": list(map(bool, signs)), "dominated": dominated}
+    ends = np.abs(W[:, -1] - np.eye(len(experiment.mu))).max(axis=(1, 2))
+    return xr.Dataset(
+        {**table, **{name: (f"{name}_row", row) for name, row in rows.items()}, "off_end": ("start", ends)}
+    )
+
+
+def _errors(experiment: SymmetricExperiment, U: Array, W: Array) -> tuple[dict[str, Array], Array, list[Array]]:
+    """The largest errors by equation, the speed of gradient descent over the printed one, and whether growth and
+    suppression have the signs that are stated."""
     a, eta = jnp.asarray(experiment.strengths), 2 * experiment.learning_rate
-    U, W = jnp.asarray(chosen.U.values), jnp.asarray(chosen.W.values)
     before, step = W[:, :-1], (W[:, 1:] - W[:, :-1]) / eta
     terms = recursion.growth(before, a) - recursion.suppression(before, a) - recursion.noise(before, a)
     dropped, velocity = recursion.dropped_term(U[:, :-1], a, eta), recursion.velocity(before, a)
@@ -34,30 +59,17 @@ def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr
     slopes = jax.vmap(lambda u: jax.vmap(lambda e: (loss(u + e) - loss(u - e)) / 2e-6)(across))(start)
     moves = -(gradient @ jnp.swapaxes(start, 1, 2) + start @ jnp.swapaxes(gradient, 1, 2))
     ratio = moves / recursion.velocity(W[:, 0], a)
-    output = chosen.W.values[0] @ np.asarray(experiment.mu)  # at 5 % of the loss the weak major is only at 1/2
-    rate = paths.terminal_rate(output, chosen.step.values, chosen.test_loss.values[0], loss_share=1e-4)
-    found = {
+    errors = {
         "increment": jnp.abs(eta * (step - velocity - dropped)).max(),
         "terms": jnp.abs(step - dropped - terms).max(),
         "matrix_form": jnp.abs(terms - velocity).max(),
         "gradient": jnp.abs(recursion.gradient(start, a) - gradient).max(),
         "differences": jnp.abs(slopes.reshape(start.shape) - gradient).max(),
-        "slope": rate.slope,
-        "r_squared": rate.r_squared,
-        "predicted_slope": -4 * experiment.learning_rate * experiment.strengths.min(),
     }
     grows, suppresses = recursion.growth(before, a), recursion.suppression(before, a)
     own, net = (jnp.diagonal(part, axis1=-2, axis2=-1) for part in (before, grows - suppresses))
     signs = [jnp.all(grows * before >= 0), jnp.all(suppresses * before >= 0), jnp.all((net >= 0) | (own > 1))]
-    strong, weak = np.argsort(-experiment.strengths)[:2]
-    peak = np.abs(chosen.W.values[0, :, weak, strong]).argmax()
-    dominated = output[peak, weak] / chosen.W.values[0, peak, weak, strong] / np.asarray(experiment.mu)[[strong, weak]]
-    table = {name: float(value) for name, value in found.items()}
-    rows = {"clock": [float(ratio.min()), float(ratio.max())], "signs": list(map(bool, signs)), "dominated": dominated}
-    ends = np.abs(chosen.W.values[:, -1] - np.eye(len(experiment.mu))).max(axis=(1, 2))
-    return xr.Dataset(
-        {**table, **{name: (f"{name}_row", row) for name, row in rows.items()}, "off_end": ("start", ends)}
-    )
+    return errors, ratio, signs
 
 
 def judge_increments(errors: xr.Dataset, runs: int) -> Claims:

@@ -12,9 +12,9 @@ import optax
 import xarray as xr
 from pydantic import Field, PositiveInt
 
+from dynascope.compilation import jit_once
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.program import jit_once
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.criteria import above, agrees, below

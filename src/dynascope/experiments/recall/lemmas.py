@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from pydantic import Field
 
+from dynascope.compilation import jit_once
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.criteria import above, agrees, below, every
@@ -169,7 +170,8 @@ class RecallLemmas(Experiment):
         """Medians over contexts: the probabilities of the target and of the noise, and of the target without F_2."""
         size, length = 20, 60
         weights = hand_built(size, length, self.alpha)
-        batch = NoisyRecall.uniform(size, length=length, alpha=self.alpha).sample(jax.random.key(seed), 41)
+        task = NoisyRecall.uniform(size, length=length, alpha=self.alpha)
+        batch = jit_once(lambda key: task.sample(key, 41))(jax.random.key(seed))
         found = []
         for tokens, target in zip(np.asarray(batch.tokens), np.asarray(batch.target).tolist(), strict=True):
             whole, dropped = (_last(weights, tokens, drop) for drop in (False, True))
@@ -203,16 +205,21 @@ def _series(ratio: float, terms: int) -> list[float]:
 
 def _gradient_error(seed: int) -> float:
     """The largest difference of the gradient of Lemma C.12 from the one by automatic differentiation."""
-    keys = jax.random.split(jax.random.key(seed), 4)
-    readout, weights, inputs = (
-        jax.random.normal(key, shape, float) for key, shape in zip(keys, ((6, 5), (5, 4), (20, 4)), strict=False)
-    )
-    labels = jax.random.randint(keys[3], (20,), 0, 6, jnp.int32)
 
-    def loss(w: Any) -> Any:
-        log = jax.nn.log_softmax(inputs @ w.T @ readout.T)
-        return -jnp.mean(jnp.take_along_axis(log, labels[:, None], axis=1))
+    def draw(key: Any) -> tuple[Any, ...]:
+        keys = jax.random.split(key, 4)
+        shapes = (6, 5), (5, 4), (20, 4)
+        readout, weights, inputs = (
+            jax.random.normal(key, shape, float) for key, shape in zip(keys, shapes, strict=False)
+        )
+        labels = jax.random.randint(keys[3], (20,), 0, 6, jnp.int32)
 
-    predicted = jax.nn.softmax(inputs @ weights.T @ readout.T)
-    formula = sample_gradient(*(np.asarray(each) for each in (readout, predicted, labels, inputs)))
-    return float(np.abs(np.asarray(jax.grad(loss)(weights)) - formula).max())
+        def loss(w: Any) -> Any:
+            log = jax.nn.log_softmax(inputs @ w.T @ readout.T)
+            return -jnp.mean(jnp.take_along_axis(log, labels[:, None], axis=1))
+
+        predicted = jax.nn.softmax(inputs @ weights.T @ readout.T)
+        return jax.grad(loss)(weights), readout, predicted, labels, inputs
+
+    gradient, *given = (np.asarray(each) for each in jit_once(draw)(jax.random.key(seed)))
+    return float(np.abs(gradient - sample_gradient(*given)).max())

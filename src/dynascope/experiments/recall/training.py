@@ -14,9 +14,9 @@ import xarray as xr
 from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
+from dynascope.compilation import jit_once
 from dynascope.dynamics import Descent, Trajectory, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.program import jit_once
 from dynascope.experiments.recall.readings import (
     DROPPED,
     MAPS,

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import ParamSpec, TypeVar
 
 from dynascope.lab.errors import ClusterLost, WorkerLost, one_line
+from dynascope.lab.garbage import collect_rarely
 from dynascope.lab.workers.calls import call, result_of
 from dynascope.lab.workers.devices import take_share
 
@@ -181,6 +182,7 @@ def _work(pipe: Connection, number: int, of: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     take_share(number, of)
+    collect_rarely()
     pipe.send_bytes(b"")
     while True:
         try:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope.checks import flags, key as check_key, real, whole
+from dynascope.compilation import as_one_program
 from dynascope.tasks.data import ag_news, celeba, images, spoken_digits
 from dynascope.tasks.data.files import TrainTest
 
@@ -116,9 +117,14 @@ def two_classes(
     found = some_classes(name, classes, count, test, key, flat=flat)
     y, y_test = (2.0 * part - 1 for part in (found.y, found.y_test))
     for_flips = jax.random.split(key, 3)[2]
-    flipped = np.asarray(jax.random.permutation(for_flips, count))[: round(flips * count)]
+    flipped = np.asarray(_permutation(for_flips, count))[: round(flips * count)]
     y[flipped] *= -1
     return Classes(found.x, y, found.x_test, y_test)
+
+
+@as_one_program
+def _permutation(key: PRNGKeyArray, count: int) -> Int[Array, " count"]:
+    return jax.random.permutation(key, count)
 
 
 def _drawn(
@@ -127,7 +133,7 @@ def _drawn(
     wanted = np.flatnonzero(np.isin(y, classes))
     if count is not None and len(wanted) < count:
         raise ValueError(f"{name} has {len(wanted)} {part} examples of {_listed(classes)}; got count={count}")
-    chosen = wanted[np.asarray(jax.random.permutation(key, len(wanted)))[:count]]
+    chosen = wanted[np.asarray(_permutation(key, len(wanted)))[:count]]
     return x[chosen].astype(float), np.argmax(y[chosen, None] == np.asarray(classes), axis=1)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope.compilation import as_one_program
 from dynascope.theory.domains import PositiveNumber, check_arguments
 
 
@@ -38,6 +39,7 @@ def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"])
 
 
 @check_arguments
+@as_one_program
 def jacobian_of(U: Float[Array, "*batch d width"]) -> Float[Array, "*batch d d"]:
     """`W = U U^T`.
 
@@ -48,6 +50,7 @@ def jacobian_of(U: Float[Array, "*batch d width"]) -> Float[Array, "*batch d d"]
 
 
 @check_arguments
+@as_one_program
 def gradient(U: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d width"]:
     """`grad_U L = [(W - I) A + A (W - I)] U`, the exact gradient of (4.1), no factor of any clock.
 
@@ -71,6 +74,7 @@ def flow(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "
 
 
 @check_arguments
+@as_one_program
 def velocity(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
     """`dW/dt` in the paper clock, eq. (4.3): `W A + A W - 1/2 (A W^2 + W^2 A + 2 W A W)`.
 
@@ -83,6 +87,7 @@ def velocity(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Arra
 
 
 @check_arguments
+@as_one_program
 def growth(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
     """`G_ij = w_ij (a_i + a_j)`, paper clock.
 
@@ -94,6 +99,7 @@ def growth(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array,
 
 
 @check_arguments
+@as_one_program
 def suppression(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
     """`S_ij = 1/2 w_ij [w_ii (3 a_i + a_j) + 1{i != j} w_jj (3 a_j + a_i)]`, paper clock.
 
@@ -109,6 +115,7 @@ def suppression(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
 
 
 @check_arguments
+@as_one_program
 def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
     """`N_ij = 1/2 sum_{k != i,j} w_ki w_kj (a_i + a_j + 2 a_k)`, paper clock.
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope.compilation import as_one_program
 from dynascope.theory.domains import check_arguments
 
 
 @check_arguments
+@as_one_program
 def population_loss(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch"]:
     """`1/2 sum_ij a_j (w_ij - delta_ij)^2` (4.1), the training loss of an infinite sample.
 
@@ -25,6 +27,7 @@ def population_loss(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Flo
 
 
 @check_arguments
+@as_one_program
 def out_of_distribution_loss(W: Float[Array, "*batch d d"], z: Float[Array, " d"]) -> Float[Array, "*batch"]:
     """`1/2 ||W z - z||^2` at a test point.
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from dynascope.compilation import as_one_program
 from dynascope.theory.domains import POSITIVE, check_arguments
 
 Entry = Float[Array, "..."]
@@ -90,6 +91,7 @@ def minor_entry(times: Entry, w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i
 
 
 @check_arguments
+@as_one_program
 def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_j: Entry) -> MinorPeak:
     """The largest value of `minor_entry` and its time, by bisection of its logarithmic slope
 

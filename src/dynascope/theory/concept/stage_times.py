@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from dynascope.compilation import as_one_program
 from dynascope.theory.concept.jacobian_recursion import jacobian_of
 from dynascope.theory.domains import PositiveNumber, check_arguments
 
@@ -168,9 +169,13 @@ def half_steps(
         learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
         naive: Start each major from `w_kk(0)` instead of its pivot. Default: False.
     """
-    U, strength = jnp.asarray(U0), jnp.asarray(a)
-    pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, strength)
-    return np.asarray(steps_at(half_time(pivots, strength), strength, 2 * learning_rate))
+    return np.asarray(_half_steps(jnp.asarray(U0), jnp.asarray(a), learning_rate, naive))
+
+
+@as_one_program
+def _half_steps(U: Array, a: Array, learning_rate: float, naive: bool) -> Array:
+    pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, a)
+    return steps_at(half_time(pivots, a), a, 2 * learning_rate)
 
 
 @check_arguments
