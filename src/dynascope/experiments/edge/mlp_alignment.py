@@ -87,6 +87,7 @@ class MlpAlignment(DigitExperiment):
         return xr.Dataset(
             {
                 "edge_steps": edge.sum("step"),
+                "hovering": edge.where(edge.cumsum("step") > 0).mean("step"),
                 "cosine": cosine.median("step"),
                 "near_one": (cosine > CLOSE).where(edge).mean("step"),
                 "positive": (~wrong).where(edge).mean(),
@@ -115,6 +116,13 @@ class MlpAlignment(DigitExperiment):
         statement = "Every seed comes beyond the edge, λ > 2/η: its number of such steps"
         printed = "Note that the larger ones are beyond EoS"
         yield above("beyond-the-edge", statement, reduced.edge_steps, 0, source="Section 3.7.2", printed=printed)
+        if "hovering" in reduced:  # evidence of before has no such number
+            statement = (
+                "From the first step at the edge on λ is above 2/η at most steps, in every seed that gets there: "
+            )
+            printed = "λ(θ) stably hovers above 2/η"
+            there = reduced.hovering.dropna("seed")
+            yield above("hovers", f"{statement}share", there, 0.5, source="Section 3.1", printed=printed)
         statement, why = f"A seed has {LONG} steps at the edge", "Asked of most seeds after 11 runs of 5."
         yield share("reaches-the-edge", statement, long, 0.6, post_hoc=why)
         yield from self._judge_flips(reduced)
