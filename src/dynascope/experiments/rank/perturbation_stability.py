@@ -98,7 +98,7 @@ class PerturbationStability(PerturbedHeadExperiment):
             for number in np.unique(measured.number).tolist()
             for stage in self.stages_of(number, self.horizon)[1:]
         ]
-        sizes = _sizes(measured["product"].isel(time=[0, -1]), measured.kappa)
+        sizes = weight_sizes(measured["product"].isel(time=[0, -1]), measured.kappa)
         apart = (
             abs(sizes - sizes.sel(kind="unperturbed")).max(["coordinate", "weight"]).sel(kind="perturbed", drop=True)
         )
@@ -156,7 +156,7 @@ class PerturbationStability(PerturbedHeadExperiment):
         return {"perturbation-stability": figure}
 
 
-def _sizes(product: xr.DataArray, kappa: xr.DataArray) -> xr.DataArray:
+def weight_sizes(product: xr.DataArray, kappa: xr.DataArray) -> xr.DataArray:
     """|u| and |v|, the larger one first (weight), from u v and |u² - v²|."""
     squares = np.sqrt(kappa**2 + 4 * product**2)
     both = xr.concat([squares + kappa, squares - kappa], "weight")
