@@ -74,7 +74,7 @@ class SingleExample(Experiment):
     source = Source(OVER_PARAMETERIZED, "Figure 4.5")
     cost = {"quick": 4, "full": 12}
     known_failures = {
-        "exact-match": """In a part of the runs, a quarter in quick and three of five at full size, a step above the
+        "exact-match": """In a part of the runs, a fifth in quick and three of five at full size, a step above the
         critical rate of its example lowers the loss, or raises it by less than some other step does."""
     }
     presets = {"quick": {"width": 500, "seeds": 30}}
