@@ -159,6 +159,6 @@ class PerturbationStability(PerturbedHeadExperiment):
 
 def weight_sizes(product: xr.DataArray, kappa: xr.DataArray) -> xr.DataArray:
     """|u| and |v|, the larger one first (weight), from u v and |u² - v²|."""
-    squares = np.sqrt(kappa**2 + 4 * product**2)
+    squares = (kappa**2 + 4 * product**2) ** 0.5
     both = xr.concat([squares + kappa, squares - kappa], "weight")
-    return np.sqrt(np.maximum(both, 0) / 2)
+    return (both.clip(min=0) / 2) ** 0.5
