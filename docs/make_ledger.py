@@ -27,7 +27,8 @@ Every statement of the source documents, in its own words or in one sentence, an
 `dynascope list --figure "Theorem 4.1"` shows those at one place; in Python they are `ds.ledger.statements()`.
 
 - *Holds as printed*: every claim that judges it holds.
-- *Holds in a weaker form*: it fails as printed, and what is claimed instead holds.
+- *Holds in a weaker form*: it fails as printed, or was not judged as printed since its model or drawing is not
+  available, and what is claimed instead holds.
 - *Does not hold*: a claim fails or an erratum refutes it, and nothing that is claimed instead holds.
 - *Not tried*: nothing judges it, for the reason in its row, or the run that would has not been made.
 

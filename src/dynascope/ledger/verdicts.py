@@ -68,7 +68,8 @@ def verdict(row: Statement) -> Verdict:
     """The verdict of a statement as it is printed.
 
     It does not hold if one of its claims fails or an erratum refutes it, each at the largest size on record; if all
-    claims that are made instead hold, it holds in a weaker form. It was not tried if a claim that judges it never ran.
+    claims that are made instead hold, it holds in a weaker form. So does one that nothing judges as printed. It was not
+    tried if a claim that judges it never ran.
 
     Args:
         row: The statement.

@@ -41,6 +41,12 @@ def test_only_edge_steps_count_for_the_alignment() -> None:
     assert reduced.positive_overall.item() == 0.5
 
 
+def test_the_share_of_steps_above_the_edge_counts_from_the_first_of_them() -> None:
+    for sharpness, share in (([1.0, 5.0, 7.0, 3.0], 2 / 3), ([5.0, 1.0, 1.0, 1.0], 1 / 4), ([1.0] * 4, np.nan)):
+        reduced = MlpAlignment.model_validate({}).reduce(alignment(sharpness, [1.0] * 4), None)
+        np.testing.assert_allclose(reduced.hovering.item(), share)
+
+
 def test_both_rates_start_from_the_same_weights() -> None:
     with jax.enable_x64(True):
         small = MlpAlignment.model_validate(TINY | {"steps": 2})

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from dynascope.experiments.rank.diagonal_head import activations, against_stages, record_times, regression
 from dynascope.experiments.rank.diagonal_transformer import DiagonalTransformerRank, first_race
 from dynascope.experiments.rank.noise_robustness import NoiseRobustness
-from dynascope.experiments.rank.perturbation_stability import PerturbationStability
+from dynascope.experiments.rank.perturbation_stability import PerturbationStability, weight_sizes
 from dynascope.experiments.rank.perturbed_diagonal_head import State
 from dynascope.experiments.rank.stage_times import StageTimes
 from dynascope.experiments.rank.staircase import Staircase
@@ -195,3 +195,13 @@ def test_studies_of_noise_pool_all_seeds_and_say_where_nothing_is_learned(kind, 
         assert set(measured.number.values.tolist()) == {0, 1}
         with pytest.raises(ValueError, match="horizon must be later: no"):
             fake_runs(experiment, False, monkeypatch).measure(0)
+
+
+def test_the_sizes_of_weights_follow_from_their_product_and_the_difference_of_their_squares() -> None:
+    u, v = (
+        xr.DataArray([0.3, -2.0, 1.0, 0.5], dims="coordinate"),
+        xr.DataArray([1.5, 0.2, -1.0, 0.0], dims="coordinate"),
+    )
+    larger, smaller = weight_sizes(u * v, abs(u**2 - v**2)).values
+    np.testing.assert_allclose(larger, np.maximum(abs(u), abs(v)), atol=1e-12)
+    np.testing.assert_allclose(smaller, np.minimum(abs(u), abs(v)), atol=1e-7)

@@ -137,6 +137,14 @@ class Errata(Experiment):
         counter = below("without-linear-term", statement, one.corrected / printed, EXACT)
         printed = "g(t+1) = (1 - ηλ + γη²‖x‖²g²) g, λ(t+1) = λ - γ‖x‖²g²(4 - ηλ)"
         yield gap(counter, printed, "proof of Proposition B.13.1")
+        statement = (
+            "The proposition stands: from random starts between 2/λ(0) and 4/λ(0) the loss rises above its start "
+        )
+        statement += "and comes back below it, with a kernel below 2/η"
+        statement += ": first over highest output, last over first, and ηλ/2 at the end"
+        one = reduced["pure-catapults"]
+        found = np.array([1 / one.peak.item(), one.end.item(), one["product"].item() / 2])
+        yield below("pure-catapults", statement, found, 1, source="Proposition B.13.1", seeds=5)
         statement = "|w(0)| is of order 1/m: its exponent over random starts"
         counter = agrees("start-of-w", statement, reduced["start-of-w"].slope, -1.0, absolute=0.1)
         yield gap(counter, "we have |w(0)| ≤ C_u C/m^(3/2)", "proofs of Theorem B.3.1 and Lemma 3.3.2")

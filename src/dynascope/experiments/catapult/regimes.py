@@ -26,6 +26,8 @@ from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.largest_rate import largest_convergent
 from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST, State
 
+NEARLY = 0.02
+"""A kernel that moves by at most this share is nearly constant."""
 CALM = 1.5
 """The largest ηλ₀ at which the kernel of a monotone run is compared with its leading order in 1/(m (2 - ηλ₀))."""
 EXACT_STEPS = 60
@@ -91,6 +93,11 @@ class Regimes(Experiment):
         | {"draws": 10, "draw_widths": (1000, 10_000)}
     }
     control = {"model": "linear"}
+    known_failures = {
+        "nearly-constant": """Near the critical rate it moves by more: at width 10,000 by 0.5 % at ηλ₀ = 1.75, by 1.4 %
+        at 1.9 and by 3.5 % at 1.98. The bound of the document's own Theorem B.3.1, of order 1/(m δ), grows so where δ,
+        the distance from the critical rate, goes to 0."""
+    }
     notes = """One example x ~ N(0, I), label N(0, 1), loss (g - y)²/2. The document draws both figures as schemes and
     states no setting; dimension 5 and the widths are ours. The rate is given as ηλ₀, with λ₀ the kernel of the run's
     own start. A run is monotone if no step raises the loss by more than 1e-9 of it, divergent if the loss does not end
@@ -217,6 +224,14 @@ class Regimes(Experiment):
         post_hoc = "A first reading, a change of at most 2 % up to ηλ₀ = 2, failed where the theorem's own bound is "
         post_hoc += "as large; the range up to 1.5 was chosen then."
         yield agrees("kernel", statement, ratio, 1.0, relative=0.05, post_hoc=post_hoc, **about)
+        statement = f"At every rate below the critical one the kernel moves by at most {NEARLY:.0%}: its largest change"
+        printed = (
+            "With sub-critical learning rates (0 < η < η_crit), the tangent kernel of wide neural networks is nearly "
+        )
+        printed += "constant during training"
+        change = np.abs(reduced.kernel_change).max("seed")
+        below_critical = change.where(reduced["product"] < CRITICAL, drop=True)
+        yield below("nearly-constant", statement, below_critical, NEARLY, source="Figure 3.2a", printed=printed)
         end = (reduced.product * (1 + reduced.kernel_change)).values[reduced.regime.values == two_layers.CATAPULT]
         statement = "A catapult takes the kernel down until ηλ is below 2 (at the end, in every catapult)"
         yield below("kernel-falls", statement, end, CRITICAL, source="Theorem 3.3.1", shown={"catapults": end.size})

@@ -35,7 +35,7 @@ class TransientMemorization(SimExperiment):
     source = Source(CONCEPTS, "Figures 2c and 3")
     cost = {"quick": 16, "full": 100}
     presets = {
-        "quick": {"seeds": 50, "high_seeds": 3, "population_seeds": 200}
+        "quick": {"seeds": 50, "high_seeds": 8}
         | {"dims": (2, 8), "depths": (1, 2, 4), "depth_dims": (2,), "wide": None},
         "code": PUBLISHED
         | {"mu": (2.0, 4.0), "sigma": (0.2236, 0.2236), "low_width": 4, "low_learning_rate": 0.01}

@@ -15,7 +15,7 @@ from dynascope.experiments.features.feature_experiment import DATA
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
 from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.figures import FAINT, INK, panels, settings_colors
-from dynascope.lab.criteria import above, below, every
+from dynascope.lab.criteria import above, below, every, rising
 from dynascope.lab.experiment import Claims, Figures, Source
 
 MEANS = "The means over seeds: in one of thirty runs the batch sizes happen to agree at the large rate too."
@@ -77,6 +77,10 @@ class SmallRatesForgetBatches(BatchExperiment):
             shown = outcomes(found) | {"spread at the large rate": large, "at the small one": small}
             ratio = float(small.mean("seed") / large.mean("seed"))
             yield below(id, statement, ratio, 0.5, shown=shown, post_hoc=MEANS)
+        printed = "decreasing batch size consistently improves generalization for large learning rates"
+        statement = "At the large rate the test loss, mean over the seeds, rises with the batch size"
+        large = found.test.isel(ratio=0).mean("seed").sortby("batch")
+        yield rising("smaller-is-better", statement, large, along="batch", source="Section 4.4", printed=printed)
         none = found.supercritical_share.isel(ratio=1) == 0
         yield every("no-super-critical-steps", "At the small rate no recorded batch is super-critical", none)
         best = found.alignment.max("batch")

@@ -92,14 +92,17 @@ class PerturbedHeadExperiment(HeadExperiment):
         self, run: xr.Dataset, places: Sequence[int], kinds: Sequence[str], rng: np.random.Generator
     ) -> xr.Dataset:
         """The flow from the recorded times at these places, perturbed in these ways: product (event, kind, time,
-        coordinate), `perturbed_at` and the `number` of the seed (event)."""
+        coordinate), kappa = |u² - v²|, which the flow conserves (event, kind, coordinate), `perturbed_at` and the
+        `number` of the seed (event)."""
         states, number = self.states(run), int(run.seed)
         cases = [self.perturbed(states._replace(z=states.z[at]), self.spread, rng) for at in places]
         trace = self.continued(number, [case[kind] for case in cases for kind in kinds])
         paths = trace["product"].values.reshape(len(places), len(kinds), *trace["product"].shape[1:])
+        kappa = np.exp([[case[kind].log_kappa for kind in kinds] for case in cases])
         return xr.Dataset(
             {
                 "product": (("event", "kind", "time", "coordinate"), paths),
+                "kappa": (("event", "kind", "coordinate"), kappa),
                 "perturbed_at": ("event", run.time.values[list(places)]),
                 "number": ("event", np.full(len(places), number)),
             },
