@@ -124,6 +124,7 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
     "rank.vision-sgd": {"warmup_epochs": 1},
     "rank.vision/imagenet": {"folder": "pictures", "pixels": 32},
     "recall.checkpoints": {"depth": 2, "vocabulary": 300},
+    "recall.phase-map": {"alphas": (0.2, 0.5), "ratios": (1, 2, 4)},
 }
 """Further changes to the full setting and to every preset of an experiment, or to one preset."""
 
