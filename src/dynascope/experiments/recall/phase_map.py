@@ -60,7 +60,7 @@ class RecallMap(Experiment):
 
     id = "recall.phase-map"
     source = Source(SIMPLE_STRUCTURES, "Theorem 4.2, Section 4.4.4.3")
-    cost = {"quick": 30, "full": 300}
+    cost = {"quick": 15, "full": 60}
     presets = {"quick": {"alphas": (0.1, 0.3, 0.5), "ratios": (1, 4, 16), "steps": 300, "seeds": 3}}
     control = {"shuffled": True}
     notes = """The model of Eq. 4.2 from zero, SGD at rate 1 with fresh contexts at every step. The noise is learned
@@ -72,15 +72,20 @@ class RecallMap(Experiment):
 
     tokens: Annotated[int, Field(ge=5, le=60)] = 12
     """N."""
-    alphas: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] = tuple(
-        k / 10 for k in range(1, 8)
+    alphas: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] = (
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
     )
     ratios: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1, 2, 4, 8, 16)
     """T/N."""
     learning_rate: float = Field(1.0, gt=0)
     batch: PositiveInt = 64
-    steps: Annotated[int, Field(ge=20)] = 1000
-    seeds: PositiveInt = 4
+    steps: Annotated[int, Field(ge=20)] = 600
+    seeds: PositiveInt = 3
     shuffled: bool = False
     """Whether labels are those of other contexts."""
 
