@@ -12,9 +12,7 @@ from dynascope.models import MLP
 
 def test_the_exponent_of_a_power_is_read_off_and_a_missing_value_leaves_none():
     widths = np.array([32.0, 64.0, 128.0])
-    rows = xr.DataArray(
-        [3 / widths, [1.0, np.nan, 1.0]], dims=("parameterization", "width"), coords={"width": widths}
-    )
+    rows = xr.DataArray([3 / widths, [1.0, np.nan, 1.0]], dims=("parameterization", "width"), coords={"width": widths})
     np.testing.assert_allclose(exponents(rows), [-1, np.nan])
 
 

@@ -18,7 +18,7 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import TENSOR_PROGRAMS
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.geometry.kernel_spectrum import critical_rate
-from dynascope.lab.criteria import About, above, agrees, below
+from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import MLP
 from dynascope.theory.features.parameterizations import width_exponents
@@ -102,9 +102,10 @@ class WidthTransfer(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds = member_seeds(seed, self.seeds)
+        bases: dict[Name, float] = {name: self._critical(name, seeds) for name in self.parameterizations}
         rows = [
             xr.concat([self._train(name, width, base, seeds) for width in self.widths], "width")
-            for name, base in ((name, self._critical(name, seeds)) for name in self.parameterizations)
+            for name, base in bases.items()
         ]
         joined = xr.concat(rows, "parameterization")
         return joined.assign_coords(parameterization=list(self.parameterizations), width=list(self.widths))
@@ -145,7 +146,7 @@ class WidthTransfer(Experiment):
         return reduced.assign(loss=loss, step_size=measured.step_size)
 
     def judge(self, reduced: xr.Dataset) -> Claims:
-        about: About = {"seeds": self.seeds, "source": "Table 1"}
+        about: dict[str, Any] = {"seeds": self.seeds, "source": "Table 1"}
         first = self.parameterizations[0]
         slopes = {name: exponents(reduced[name]) for name in ("best_rate", "movement", "critical_start")}
         theory = xr.DataArray(

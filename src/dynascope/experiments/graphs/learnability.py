@@ -19,7 +19,7 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.learnability_drawing import draw_learnability
 from dynascope.experiments.graphs.walk_training import columns_of
-from dynascope.lab.criteria import About, above, agrees, below, slope, within
+from dynascope.lab.criteria import above, agrees, below, slope, within
 from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import GAMLP, GIN, FeaturedGraph
 from dynascope.theory.graphs.smooth_fit import quadratic_fit
@@ -184,8 +184,8 @@ class Learnability(Experiment):
         return reduced.assign(fit_predicted=predicted.fitted) if "fitted" in predicted else reduced
 
     def judge(self, reduced: xr.Dataset) -> Claims:
-        about: About = {"seeds": reduced.sizes["seed"]}
-        place: About = {**about, "source": "Section 2.5, last paragraph"}
+        about: dict[str, Any] = {"seeds": reduced.sizes["seed"]}
+        place: dict[str, Any] = {**about, "source": "Section 2.5, last paragraph"}
         error, floor = reduced.error.median("seed"), reduced.floor
         left = error.sel(count=max(self.counts))
         full = self.name(self.edges, True)

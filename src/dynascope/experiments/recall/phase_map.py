@@ -17,7 +17,7 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.phases import Shuffled, look
 from dynascope.figures import PALETTE, THEORY, panels, phase_map, phase_shares
-from dynascope.lab.criteria import About, agrees, share, within
+from dynascope.lab.criteria import agrees, share, within
 from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.recall.long_contexts import population_path
 
@@ -31,6 +31,7 @@ TAKEN_OVER = 0.5
 CLOSE = 0.25
 """How far a median time may be from the predicted one."""
 NAMES = ("noise", "on_target")
+Levels = Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)]
 
 
 class RecallRun(ds.Member):
@@ -72,14 +73,7 @@ class RecallMap(Experiment):
 
     tokens: Annotated[int, Field(ge=5, le=60)] = 12
     """N."""
-    alphas: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] = (
-        0.1,
-        0.2,
-        0.3,
-        0.4,
-        0.5,
-        0.6,
-    )
+    alphas: Levels = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     ratios: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1, 2, 4, 8, 16)
     """T/N."""
     learning_rate: float = Field(1.0, gt=0)
@@ -127,7 +121,7 @@ class RecallMap(Experiment):
         return values.isel(step=0, drop=True).copy(data=crossed)
 
     def judge(self, reduced: xr.Dataset) -> Claims:
-        about: About = {"seeds": reduced.sizes["seed"]}
+        about: dict[str, Any] = {"seeds": reduced.sizes["seed"]}
         attention = reduced.attention_time.median("seed", skipna=False) / reduced.attention_time_predicted
         known = reduced.attention_time_predicted.notnull()
         longest = attention.sel(ratio=max(self.ratios)).where(known, drop=True)
@@ -145,11 +139,9 @@ class RecallMap(Experiment):
         statement = "The noise is learned before attention takes over (share of runs)"
         yield share("noise-first", statement, first, 0.95, **about)
         if len(self.ratios) > 2 and not self.shuffled:
-            excess = (attention - 1).where(known, drop=True).sortby("ratio").median("alpha")
-            statement = (
-                "The shorter the contexts, the later attention takes over: the delay beyond the prediction falls "
-            )
-            statement += "as a power of T/N near -1, as the variance of the number of triggers does (exponent)"
+            excess = (attention - 1).dropna("alpha").sortby("ratio").median("alpha")
+            statement = "The shorter the contexts, the later attention takes over: the delay beyond the prediction "
+            statement += "falls as a power of T/N near -1, as the variance of the number of triggers does (exponent)"
             yield within("delay", statement, power(excess), -1.5, -0.5, shown={"by T/N": excess}, **about)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
