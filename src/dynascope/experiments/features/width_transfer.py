@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
@@ -95,6 +95,12 @@ class WidthTransfer(Experiment):
     steps: Annotated[int, Field(ge=10)] = 200
     seeds: PositiveInt = 5
 
+    @model_validator(mode="after")
+    def _rises(self) -> Any:
+        if self.octaves[0] >= self.octaves[1]:
+            raise ValueError(f"octaves must rise; got {self.octaves}")
+        return self
+
     def powers(self) -> Float[np.ndarray, " rate"]:
         """The rates over those that theory scales."""
         low, high = self.octaves
@@ -102,10 +108,9 @@ class WidthTransfer(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds = member_seeds(seed, self.seeds)
-        bases: dict[Name, float] = {name: self._critical(name, seeds) for name in self.parameterizations}
         rows = [
             xr.concat([self._train(name, width, base, seeds) for width in self.widths], "width")
-            for name, base in bases.items()
+            for name, base in ((name, self._critical(name, seeds)) for name in self.parameterizations)
         ]
         joined = xr.concat(rows, "parameterization")
         return joined.assign_coords(parameterization=list(self.parameterizations), width=list(self.widths))
@@ -116,7 +121,7 @@ class WidthTransfer(Experiment):
         start = ds.ensemble(member, {"rate": np.array([1e-6], np.float32), "seed": seeds}, steps=1, keep=False).trace
         return float(start.critical.isel(critical_step=0).median())
 
-    def _train(self, name: Name, width: int, base: float, seeds: np.ndarray) -> xr.Dataset:
+    def _train(self, name: Any, width: int, base: float, seeds: np.ndarray) -> xr.Dataset:
         scaled = base * (width / self.widths[0]) ** width_exponents(name, self.depth).rate
         rates = (scaled * self.powers()).astype(np.float32)
         member = WidthRun(name, width, self.depth, self.samples, self.steps)

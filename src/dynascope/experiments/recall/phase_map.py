@@ -149,7 +149,7 @@ class RecallMap(Experiment):
         shown = reduced.phase.sel(step=reduced.step > 0)
         for number, (axes, ratio) in enumerate(zip(all_axes[0], self.ratios, strict=True)):
             shares = phase_shares(shown.sel(ratio=ratio), PHASES)
-            phase_map(axes, shares, COLORS, x="alpha", y="step", log="y", legend=number == len(self.ratios) // 2)
+            phase_map(axes, shares, COLORS, x="alpha", y="step", log="y", legend=number == len(self.ratios) - 1)
             for name in ("noise_time_predicted", "attention_time_predicted"):
                 axes.plot(reduced.alpha, reduced[name], **THEORY)
             axes.set(title=f"T = {ratio} N", xlabel="noise α", ylabel="step" if number == 0 else "")
