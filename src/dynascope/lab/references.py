@@ -60,12 +60,6 @@ REFERENCES = {
         "preprint",
         (_arxiv("2207.14484"),),
     ),
-    documents.TENSOR_PROGRAMS: Reference(
-        "Greg Yang, Edward J. Hu",
-        2021,
-        "ICML 2021",
-        (_arxiv("2011.14522"),),
-    ),
     documents.OVER_PARAMETERIZED: Reference(
         "Libin Zhu",
         2024,
