@@ -11,6 +11,7 @@ ON_ONE_THREAD = (
     "graph_classes",
     "graph_training",
     "kernels_of_any_model",
+    "maps",
     "probe_cost",
     "recall_step",
     "repeated_spectra",

@@ -113,6 +113,7 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
     "edge.factorization-bifurcation": {"rates": 5, "steps": 1000},
     "edge.quasi-symmetric": {"steps": 150},
     "graphs.class-growth": {"largest": 13},
+    "graphs.learnability": {"nodes": 40, "counts": (4, 8), "fits": 2},
     "graphs.small-graphs": {"sizes": (4, 5, 6, 7)},
     "linearity.hessian-scaling": {"widths": (3, 5)},
     "linearity.kernel-change": {"widths": (3, 5)},
@@ -123,6 +124,7 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
     "rank.vision-sgd": {"warmup_epochs": 1},
     "rank.vision/imagenet": {"folder": "pictures", "pixels": 32},
     "recall.checkpoints": {"depth": 2, "vocabulary": 300},
+    "recall.phase-map": {"alphas": (0.2, 0.5), "ratios": (1, 2, 4)},
 }
 """Further changes to the full setting and to every preset of an experiment, or to one preset."""
 

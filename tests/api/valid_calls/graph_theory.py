@@ -61,4 +61,9 @@ def calls() -> Calls:
             {"features": numbers[:, None], "values": numbers, "train": np.arange(20), "groups": np.zeros(40, int)},
             {},
         ),
+        "walk_floors.walk_floor": ({"degree": 3, "edges": 2, "order": 1}, {}),
+        "walk_floors.least_squares_error": (
+            {"floor": 0.1, "parameters": 2, "examples": 20},
+            {"floor": NOT_NEGATIVE},
+        ),
     }

@@ -58,6 +58,8 @@ def calls() -> Calls:
         "linear_memory.overtaking_margin": ({"inputs": 4, "alpha": 0.3}, {}),
         "linear_memory.memory_matrix": (memory, one),
         "linear_memory.without_noise_direction": ({"weights": np.ones((4, 3))}, {"weights": "nested"}),
+        "long_contexts.population_path": (size | noise | {"rate": 1.0, "steps": 3}, {"rate": POSITIVE}),
+        "long_contexts.long_contexts": (size | noise, {}),
         "margins.margin": ({"logits": np.ones(4)}, {"logits": "shaped nested"}),
         "margins.first_margins": (size | noise, {"noise_share": "0"}),
         "margins.fluctuation": (noise | {"samples": 10}, {"samples": POSITIVE}),

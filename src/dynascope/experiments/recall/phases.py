@@ -59,7 +59,7 @@ class Phases(Experiment):
 
     def measure(self, seed: int) -> xr.DataTree:
         task = NoisyRecall.uniform(self.tokens, length=self.length, alpha=self.alpha)
-        looked = probe(lambda snapshot: _look(task, snapshot.model, task.sample(jax.random.key(1), 256)))
+        looked = probe(lambda snapshot: look(task, snapshot.model, task.sample(jax.random.key(1), 256)))
 
         def member(seed: Any) -> Descent:
             start, trained = OneLayerRecall(task.vocabulary), Shuffled(task) if self.shuffled else task
@@ -187,7 +187,7 @@ class Shuffled(SampledTask):
         return self.recall.loss(model, batch)
 
 
-def _look(task: NoisyRecall, model: OneLayerRecall, batch: RecallBatch) -> dict[str, Any]:
+def look(task: NoisyRecall, model: OneLayerRecall, batch: RecallBatch) -> dict[str, Any]:
     """Probabilities with and without the feed-forward map, attention after triggers, and the gap (4.4)."""
     whole = task.scores(model, batch)
     dropped = task.scores(eqx.tree_at(lambda m: m.feed, model, jnp.zeros_like(model.feed)), batch)

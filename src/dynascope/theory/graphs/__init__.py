@@ -9,5 +9,6 @@ from dynascope.theory.graphs import (
     level_vectors as level_vectors,
     smooth_fit as smooth_fit,
     tree_counts as tree_counts,
+    walk_floors as walk_floors,
     walk_gap as walk_gap,
 )

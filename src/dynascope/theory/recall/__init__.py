@@ -10,6 +10,7 @@ from dynascope.theory.recall import (
     gradient_lemma as gradient_lemma,
     hand_built as hand_built,
     linear_memory as linear_memory,
+    long_contexts as long_contexts,
     margins as margins,
     noise_logit as noise_logit,
     phases as phases,
