@@ -10,11 +10,7 @@ REFUSED = [
     ("edge.factorization-bifurcation", {"lowest": "2", "highest": "1"}, "lowest must be below highest"),
     ("edge.factorization-bifurcation", {"steps": "1"}, "steps must be an integer ≥ 64"),
     ("edge.momentum", {"heavy_ball_rates": [-1]}, "numbers > 0; its item 1 is -1"),
-    (
-        "edge.momentum",
-        {"nesterov_momenta": "[0.5]"},
-        "nesterov_rates must have 1 entries, one for each of nesterov_mom",
-    ),
+    ("edge.momentum", {"nesterov_momenta": [0.5]}, "must have 1 entries, one for each of nesterov_momenta; got 2"),
     ("edge.adaptive", {"adam_rates": [1e-3]}, "adam_rates must have 2 entries, one for each of adam_momenta; got 1"),
     ("edge.adaptive", {"rmsprop_rates": [0]}, "numbers > 0; its item 1 is 0"),
     ("concept.terminal-slowdown", {"activation": "tanh"}, "the network must be linear without biases"),
