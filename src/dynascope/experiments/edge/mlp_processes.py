@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.dynamics.central_flow import oscillation
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.oscillation import oscillation
 from dynascope.experiments.documents import CENTRAL_FLOWS
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
