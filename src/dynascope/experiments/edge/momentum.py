@@ -67,6 +67,7 @@ class Momentum(TenDigits):
         "In 100 other runs of each momentum 81 and 31 % end within 10 %, 100 % with β = 0 and 0.5. It is not that the "
         "digits are fitted: gradient descent with the edge of β = 0.9, for as much time η t/(1 - β), is "
         "within 10 % in 10 of 10 runs down to a loss of 0.005, and in 8 of 10 at 0.003.",
+        "full/sharpens": "One of 240 runs, of gradient descent, starts at 0.51 of its edge.",
         "loss-falls": "Without momentum, and with Nesterov at β = 0.5, the edge is reached late: after 1,500 steps the "
         "loss of most runs is at 0.6 to 0.8 of its largest value there.",
     }
