@@ -88,7 +88,7 @@ class CentralFlows(EdgeExperiment):
     id = "edge.central-flows"
     source = Source(CENTRAL_FLOWS, "Sections 4-5")
     cost = {"quick": 40, "full": 120}
-    presets = {"quick": {"seeds": 3, "steps": 800, "substeps": 1, "stable_substeps": 12}}
+    presets = {"quick": {"seeds": 3, "steps": 600, "substeps": 1}}
     control = {"rates": (0.01, 2.5e-3, 1e-4)}
     notes = """A tanh network fits the Chebyshev polynomial of degree 3, full batch, half the mean squared error. Each
     optimizer, its stable flow (no oscillation) and its central flow start from the same weights and the same averaged
