@@ -7,7 +7,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.dynamics.central_flow import oscillation
+from dynascope.dynamics.oscillation import oscillation
 
 jax.config.update("jax_enable_x64", True)
 

@@ -55,6 +55,21 @@ np.round(logistic.iterates, 3)
 rates = jnp.array([0.5, 1.9, 2.1])
 ds.dynamics.escape_times(lambda x, rate: x - rate * x, rates, jnp.ones(3), steps=200)
 
+# %% RMSProp
+optimizer = ds.dynamics.RMSProp(decay=0.99, moments=1.01)
+probes = {"oscillation": ds.dynamics.oscillation()}
+trace = ds.central_flow(
+    jnp.array([0.1, 0.0]), lambda w: 10 * w[0] ** 2 - 0.6 * w[1], 0.1, steps=50, optimizer=optimizer, probes=probes
+).trace
+print(f"variance {trace.oscillation[-1]:.5f}; in theory, eta^2/4 = {0.1**2 / 4:.5f}")
+
+# %% ScalarRMSProp
+optimizer = ds.dynamics.ScalarRMSProp(decay=0.99, moments=1.01)
+trace = ds.central_flow(
+    jnp.array([0.1, 0.0]), lambda w: 10 * w[0] ** 2 - 0.6 * w[1], 0.1, steps=50, optimizer=optimizer, probes=probes
+).trace
+print(f"variance {trace.oscillation[-1]:.5f}; in theory {0.1**2 / 4 - (0.6 / 20) ** 2:.5f}")
+
 # %% CentralFlow
 member = ds.CentralFlow(jnp.array([0.1, 2.5]), lambda w: (1 + w[1] ** 2) * w[0] ** 2 / 2, 0.4, critical=1)
 dict(ds.ensemble(lambda seed: member, {"seed": [0]}, steps=20).trace.loss.sizes)

@@ -7,7 +7,9 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics.central_flow import CentralFlow, complementary, oscillation, third_derivatives
+from dynascope.dynamics.central_flow import CentralFlow
+from dynascope.dynamics.complementarity import complementary
+from dynascope.dynamics.oscillation import oscillation, third_derivatives
 
 RATE, SLOPE, TILT = 0.1, 2.0, 0.05
 """The valley L = 1/2 (15 + 2 y) x^2 - 0.05 y at learning rate 0.1: it sharpens as y grows, to 2/eta = 20 at y = 2.5."""

@@ -106,3 +106,20 @@ def test_alignment_is_that_of_the_formula_and_invariant():
 def test_wrong_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_batch_sharpness_is_the_ratio_of_means_over_all_batches_by_dense_matrices():
+    """E[g.Hg] / E[|g|^2] by the dense Hessian of each of the 28 batches of two of eight rows."""
+    keys = jax.random.split(jax.random.key(5), 3)
+    x, y, w = jax.random.normal(keys[0], (8, 3)), jax.random.normal(keys[1], (8,)), jax.random.normal(keys[2], (3,))
+
+    def squared(w, rows):
+        return jnp.mean((jnp.tanh(rows[0] @ w) - rows[1]) ** 2)
+
+    pairs = jnp.stack(jnp.triu_indices(8, 1), axis=1)
+    gradients = jax.vmap(lambda pair: jax.grad(squared)(w, (x[pair], y[pair])))(pairs)
+    hessians = jax.vmap(lambda pair: jax.hessian(squared)(w, (x[pair], y[pair])))(pairs)
+    along, sizes = jnp.einsum("bi,bij,bj->b", gradients, hessians, gradients), jnp.sum(gradients**2, axis=1)
+    found = batch_sharpness(squared, w, (x, y), batch=2, key=KEY, draws=20_000)
+    exact = float(along.mean() / sizes.mean())
+    assert abs(float(found.value) - exact) < 4 * float(found.error) < 0.1 * abs(exact)

@@ -11,9 +11,10 @@ from valid_calls.shared import ARRAYS, NUMBERS, PARAMS, POSITIVE, VECTOR, Calls,
 def calls() -> Calls:
     at = {"model": PARAMS, "task": loss}
     steps = {"steps": "0", "record": "2**62", "probes": "{}", "model": "shaped", "bound": POSITIVE}
-    steps |= {"critical": "2**62", "dense": "0 2**62", "tolerance": ""}
+    steps |= {"critical": "0 2**62", "dense": "0 2**62", "tolerance": ""}
     state = {"initial": f"{NUMBERS} {ARRAYS} 1j True empty", "probes": "{}"}
     averaging = ds.dynamics.with_average(optax.sgd(0.1), 0.9)
+    moments = {"decay": "", "eps": f"0 {POSITIVE}", "moments": f"{NUMBERS} {ARRAYS}"}
     return {
         "Descent": (at | {"optimizer": optax.sgd(0.1)}, steps),
         "Flow": (at, steps),
@@ -46,5 +47,7 @@ def calls() -> Calls:
             {"norm": POSITIVE},
         ),
         "with_average": ({"optimizer": optax.sgd(0.1), "decay": 0.9}, {"decay": "0"}),
+        "RMSProp": ({}, moments),
+        "ScalarRMSProp": ({}, moments),
         "oscillation": ({}, {"every": "2**62"}),
     }

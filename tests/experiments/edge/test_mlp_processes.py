@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.edge.mlp_processes import CubicRegression, MlpProcesses, averaging
+from dynascope.experiments.edge.cubic_regression import CubicRegression, averaging
+from dynascope.experiments.edge.mlp_processes import MlpProcesses
 from dynascope.geometry.hessian import dense_hessian
 
 

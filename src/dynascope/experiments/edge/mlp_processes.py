@@ -5,77 +5,25 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import diffrax
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from jax import lax
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.dynamics.central_flow import oscillation
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.oscillation import oscillation
 from dynascope.experiments.documents import CENTRAL_FLOWS
+from dynascope.experiments.edge.cubic_regression import CubicRegression, averaging, swings, weights_probe
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
 from dynascope.lab.criteria import agrees, below, within
 from dynascope.lab.experiment import Claims, Figures, Source
-from dynascope.probes.probe import Snapshot, probe
-from dynascope.tasks.supervised import mean_squared_error
-from dynascope.tasks.task import DataTask
 
 EVERY = 5
 """Steps between recordings: odd, so that both phases of an oscillation of period 2 are recorded."""
-
-
-class CubicRegression(DataTask):
-    """A tanh network fits the Chebyshev polynomial of degree 3 on evenly spaced points; half the mean squared error."""
-
-    width: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
-    samples: int = eqx.field(static=True)
-
-    def network(self, key: Array) -> Any:
-        return ds.models.MLP(1, self.depth, key=key, width=self.width, out=1, activation="tanh", bias=True)
-
-    def data(self) -> tuple[Array, Array]:
-        x = jnp.linspace(-1.0, 1.0, self.samples)
-        return x[:, None], 4 * x**3 - 3 * x
-
-    def loss(self, model: Any, data: tuple[Array, Array]) -> Float[Array, ""]:
-        x, y = data
-        return mean_squared_error(jax.vmap(model)(x), y) / 2
-
-    def with_weights(self, weights: Float[Array, " p"]) -> Any:
-        """The network with these weights, in the order of its flattened parameters."""
-        network = self.network(jax.random.key(0))
-        _, unravel = ravel_pytree(eqx.filter(network, eqx.is_inexact_array))
-        return eqx.combine(unravel(weights), network)
-
-    def sharpness_along(self, paths: np.ndarray) -> np.ndarray:
-        """The top eigenvalue of the Hessian at every point of each path, to 1e-4, with warm starts along a path."""
-        return np.stack([np.asarray(_sharpness_along(self, jnp.asarray(path))) for path in paths])
-
-
-@eqx.filter_jit
-def _sharpness_along(task: CubicRegression, path: Float[Array, "t p"]) -> Float[Array, " t"]:
-    data = task.data()
-
-    def measure(subspace: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-        point, seed = at
-
-        def loss(weights: Array) -> Array:
-            return task.loss(task.with_weights(weights), data)
-
-        pairs = ds.geometry.top_eigenpairs(loss, point, 1, tolerance=1e-4, start=subspace, seed=seed, dense=0)
-        return pairs.subspace, pairs.values[0]
-
-    start = jax.random.normal(jax.random.key(1), (2, path.shape[1]), path.dtype)
-    return lax.scan(measure, start, (path, jnp.arange(path.shape[0], dtype=jnp.int32)))[1]
 
 
 class Process(ds.Member):
@@ -99,15 +47,6 @@ class Process(ds.Member):
         probes["oscillation"] = oscillation()
         options = {"critical": self.critical, "substeps": self.substeps}
         return ds.CentralFlow(model, self.task, learning_rate, data=data, probes=probes, **options)
-
-
-def weights_probe() -> Any:
-    """All parameters, as one vector."""
-
-    def measure(snapshot: Snapshot) -> Array:
-        return ravel_pytree(eqx.filter(snapshot.model, eqx.is_inexact_array))[0]
-
-    return probe(measure, dims=("parameter",))
 
 
 class MlpProcesses(EdgeExperiment):
@@ -155,8 +94,6 @@ class MlpProcesses(EdgeExperiment):
         flow = ds.ensemble(member, over, times=times, fixed=self._rate()).trace
         path, losses = descent.weights.values, descent.loss.values
         kernel = averaging(steps, path.shape[1], self.window, reach)
-        swings = np.zeros_like(losses)
-        swings[:, 1:-1] = np.sum(((path[:, 2:] - 2 * path[:, 1:-1] + path[:, :-2]) / 4) ** 2, axis=2)
         average = np.einsum("rt,stp->srp", kernel, path)
         follow = self.task.sharpness_along
         of = ("seed", "step")
@@ -165,7 +102,7 @@ class MlpProcesses(EdgeExperiment):
                 "sharpness": (of, follow(path[:, steps])),
                 "loss": (of, losses[:, steps]),
                 "average_loss": (of, losses @ kernel.T),
-                "oscillation": (of, swings @ kernel.T),
+                "oscillation": (of, swings(path) @ kernel.T),
                 "weights": ((*of, "parameter"), average),
                 "center_sharpness": (of, follow(average)),
                 "flow_sharpness": (of, follow(flow.weights.values)),
@@ -230,12 +167,3 @@ class MlpProcesses(EdgeExperiment):
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return draw_processes(measured, predicted, reduced, 2 / self.learning_rate)
-
-
-def averaging(steps: np.ndarray, count: int, window: int, reach: int) -> np.ndarray:
-    """A row of weights over all `count` iterates for each of these steps: a Gaussian, cut symmetrically at `reach` and
-    at the start of the run, so that the average at step 0 is the start."""
-    offsets = np.arange(count)[None, :] - steps[:, None]
-    inside = np.abs(offsets) <= np.minimum(reach, steps)[:, None]
-    rows = np.where(inside, np.exp(-0.5 * (offsets / window) ** 2), 0.0)
-    return rows / rows.sum(axis=1, keepdims=True)

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 
 import dynascope as ds
-from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import EDGE_OF_STABILITY
 from dynascope.experiments.edge.optimizer_drawing import COLORS, draw_edges, draw_seeds
-from dynascope.experiments.edge.ten_digits import CHOSEN, MOST, NEAR, TenDigits, network, with_settings
+from dynascope.experiments.edge.ten_digits import MOST, NEAR, Momenta, Rates, TenDigits, network
 from dynascope.figures import THEORY, panels
-from dynascope.lab.criteria import above, agrees, below, share
-from dynascope.lab.experiment import Claims, Figures, Source, Values
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below, falling, share
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.edge import optimizer_edges
 
-RATES = (
-    CHOSEN
-    + " Nesterov with β = 0.5 came to it late in two runs at the rate 0.45. Heavy ball with β = 0.9 fell back to "
-    "0.83 of its edge once the digits were fitted, and is left out."
+FALL = 0.05
+"""A fall of the sharpness: by this part of its largest value so far."""
+TURN = (1.0, 1.4)
+"""The sharpness from which it first falls, over the edge."""
+STATISTIC = (
+    "The statistic and the upper limit: chosen after 600 other runs, in which the largest sharpness was 1.03 to "
+    "1.35 of the edge."
 )
+RATES = (
+    "The learning rates: at each of them trial runs came to the edge. The tolerance was set after seed 0, the "
+    "share after ten seeds."
+)
+NAMES = ("optimizer", "rate", "momentum", "factor")
 
 
 class MomentumDescent(ds.Member):
     """An ensemble member: heavy ball or Nesterov, whose rate is multiplied by a factor at some step."""
 
-    optimizer: Literal["heavy-ball", "nesterov"]
+    optimizer: str
     width: int
     depth: int
 
@@ -51,23 +59,31 @@ class Momentum(TenDigits):
 
     id = "edge.momentum"
     source = Source(EDGE_OF_STABILITY, "Section 2")
-    cost = {"quick": 15, "full": 20}
-    presets = {"quick": {"seeds": 2}}
+    cost = {"quick": 25, "full": 80}
+    presets = {"quick": {"seeds": 10}}
     known_failures = {
+        "ends-at-the-edge": "Heavy ball with β = 0.8 and 0.9 does not hover: the sharpness overshoots, the oscillation "
+        "bursts and throws it to 0.7 to 0.9 of the edge, and it climbs back more and more slowly as the loss falls. "
+        "In 100 other runs of each momentum 81 and 31 % end within 10 %, 100 % with β = 0 and 0.5. It is not that the "
+        "digits are fitted: gradient descent with the edge of β = 0.9, for as much time η t/(1 - β), is "
+        "within 10 % in 10 of 10 runs down to a loss of 0.005, and in 8 of 10 at 0.003.",
+        "full/sharpens": "One of 240 runs, of gradient descent, starts at 0.51 of its edge.",
         "loss-falls": "Without momentum, and with Nesterov at β = 0.5, the edge is reached late: after 1,500 steps the "
-        "loss of most runs is at 0.6 to 0.77 of its largest value there.",
+        "loss of most runs is at 0.6 to 0.8 of its largest value there.",
     }
-    control = {"heavy_ball_rates": (0.02, 0.02, 0.02), "nesterov_rates": (0.02, 0.02), "scheduled_rate": 0.02}
+    control = {"heavy_ball_rates": (0.02, 0.02, 0.02, 0.02), "nesterov_rates": (0.02, 0.02), "scheduled_rate": 0.02}
+    pairs = {"heavy_ball_momenta": "heavy_ball_rates", "nesterov_momenta": "nesterov_rates"}
     notes = """A tanh network learns ten digits from small images, full batch, mean squared error. Heavy ball with β = 0
-    is gradient descent. Numbers are medians over the second half of the run; with a schedule, over its last quarter. A
-    schedule multiplies the rate of heavy ball by a factor in the middle of the run. In the control the rates are so
-    small that the weights hardly move, and the edge is far above."""
+    is gradient descent. A fall is by 5 % of the largest sharpness so far, once that is above half of the edge; where a
+    run ends is its median over the second half; with a schedule, over its last quarter. A schedule multiplies the rate
+    of heavy ball by a factor in the middle of the run. In the control the rates are so small that the weights hardly
+    move, and the edge is far above."""
 
-    heavy_ball_momenta: Values = (0.0, 0.5, 0.8)
-    heavy_ball_rates: Values = (1.0, 1.2, 1.0)
+    heavy_ball_momenta: Momenta = (0.0, 0.5, 0.8, 0.9)
+    heavy_ball_rates: Rates = (1.0, 1.2, 1.0, 1.0)
     """The learning rate for each momentum."""
-    nesterov_momenta: Values = (0.5, 0.9)
-    nesterov_rates: Values = (0.6, 0.4)
+    nesterov_momenta: Momenta = (0.5, 0.9)
+    nesterov_rates: Rates = (0.6, 0.4)
     """The learning rate for each momentum."""
     scheduled_momentum: float = Field(0.5, ge=0, lt=1)
     """The momentum of the heavy ball with a schedule."""
@@ -75,25 +91,20 @@ class Momentum(TenDigits):
     """The rate before it is changed."""
     factors: tuple[PositiveFloat, PositiveFloat] = (1.5, 0.75)
     """The rate after the middle of the run over that before: raised and lowered."""
+    seeds: PositiveInt = 40
 
     def measure(self, seed: int) -> xr.Dataset:
-        changed = len(self.factors)
-        rates = [*self.heavy_ball_rates, *[self.scheduled_rate] * changed]
-        momenta = [*self.heavy_ball_momenta, *[self.scheduled_momentum] * changed]
-        factors = [*[1.0] * len(self.heavy_ball_rates), *self.factors]
-        heavy_ball = self._train("heavy-ball", rates, momenta, factors, seed)
-        kept = [1.0] * len(self.nesterov_rates)
-        nesterov = self._train("nesterov", self.nesterov_rates, self.nesterov_momenta, kept, seed)
-        return xr.concat([heavy_ball, nesterov], "setting")
+        heavy, nesterov, changed = len(self.heavy_ball_rates), len(self.nesterov_rates), len(self.factors)
+        optimizers = ["heavy-ball"] * (heavy + changed) + ["nesterov"] * nesterov
+        columns = {
+            "rate": (*self.heavy_ball_rates, *[self.scheduled_rate] * changed, *self.nesterov_rates),
+            "momentum": (*self.heavy_ball_momenta, *[self.scheduled_momentum] * changed, *self.nesterov_momenta),
+            "factor": (*[1.0] * heavy, *self.factors, *[1.0] * nesterov),
+        }
+        return self.train(optimizers, columns, seed, {"change": np.int32(self.steps // 2)})
 
-    def _train(self, name: Any, rates: Any, momenta: Any, factors: Any, seed: int) -> xr.Dataset:
-        settings = tuple(np.asarray(values, self.precision) for values in (rates, momenta, factors))
-        over = {"setting": settings, "seed": member_seeds(seed, self.seeds)}
-        fixed = {**self.examples(), "change": np.int32(self.steps // 2)}
-        member = MomentumDescent(name, self.width, self.depth)
-        trace = ds.ensemble(member, over, steps=self.steps, record=self.record, fixed=fixed).trace
-        named = with_settings(trace, [name] * len(rates), rates, momenta)
-        return named.assign_coords(factor=("setting", list(factors)))
+    def member(self, optimizer: str) -> MomentumDescent:
+        return MomentumDescent(optimizer, self.width, self.depth)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The edge of each setting, with the rate before and after it changes."""
@@ -107,24 +118,37 @@ class Momentum(TenDigits):
         end = ratio.where(ratio.step >= 3 * self.steps / 4).median("step")
         constant, changed = measured.factor.values == 1, measured.factor.values != 1
         reached = (ratio >= 1).cumsum("step") > 0
-        fall = measured.loss.isel(step=-1) / measured.loss.where(reached).max("step")
+        late = ratio.where(ratio.step >= self.steps / 2)
         last = end * predicted.edge / predicted.last_edge
-        return xr.Dataset(
+        of_each = xr.Dataset(
             {
-                "hover": self.late(ratio).isel(setting=constant),
-                "early": ratio.where(ratio.step <= self.steps / 10).min("step").isel(setting=constant),
-                "fall": fall.isel(setting=constant),
+                "turn": first_turn(ratio),
+                "hover": self.late(ratio),
+                "above": (late >= 1).sum("step") / late.count("step"),
+                "early": ratio.where(ratio.step <= self.steps / 10).min("step"),
+                "fall": measured.loss.isel(step=-1) / measured.loss.where(reached).max("step"),
             }
-        ).assign(
-            over_first=end.isel(setting=changed).rename(setting="schedule"),
-            over_last=last.isel(setting=changed).rename(setting="schedule"),
+        )
+        return of_each.isel(setting=constant).assign(
+            over_first=end.isel(setting=changed).drop_vars(NAMES).rename(setting="schedule"),
+            over_last=last.isel(setting=changed).drop_vars(NAMES).rename(setting="schedule"),
         )
 
     def judge(self, reduced: xr.Dataset) -> Claims:
-        statement = "Heavy ball ends with the sharpness (2 + 2 β)/η, Nesterov with (2 + 2 β)/(η (1 + 2 β)), "
-        statement += f"to {NEAR:.0%} (share of runs)"
-        shown = {"smallest": float(reduced.hover.min()), "largest": float(reduced.hover.max())}
-        yield share("at-the-edge", statement, np.abs(reduced.hover - 1) <= NEAR, MOST, post_hoc=RATES, shown=shown)
+        statement = "The sharpness comes to the edge, (2 + 2 β)/η for heavy ball and (2 + 2 β)/(η (1 + 2 β)) for "
+        statement += (
+            f"Nesterov, and turns back: it first falls by {FALL:.0%} from {TURN[0]:g} to {TURN[1]:g} of the edge "
+        )
+        turned = (reduced.turn >= TURN[0]) & (reduced.turn <= TURN[1])
+        shown = {"smallest": reduced.turn.min(), "median": reduced.turn.median(), "largest": reduced.turn.max()}
+        yield _share("at-the-edge", statement, turned, STATISTIC, shown)
+        near = np.abs(reduced.hover - 1) <= NEAR
+        yield _share("ends-at-the-edge", f"It ends at the edge, to {NEAR:.0%} ", near, RATES, {})
+        heavy = reduced.above.isel(setting=reduced.optimizer.values == "heavy-ball").sortby("momentum").mean("seed")
+        statement = "The more momentum heavy ball has, the less of the second half is above the edge: mean share"
+        shown = {f"β = {float(each.momentum):g}": float(each) for each in heavy}
+        post_hoc = "That this is judged: after 400 other runs, with means of 0.94, 0.82, 0.21 and 0.02."
+        yield falling("bursts-with-momentum", statement, heavy.values, post_hoc=post_hoc, shown=shown)
         statement = "It comes from below: in the first tenth of the run its least value is under half of the edge"
         yield below("sharpens", statement, reduced.early, 0.5)
         statement = (
@@ -144,11 +168,19 @@ class Momentum(TenDigits):
         yield above("rises-again", statement, reduced.over_first[list(lowered)], 1.1)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
-        figure, (*edges, schedules) = panels(3, size=(4.8, 3.7))
+        figure, ((*edges,), (bursts, schedules)) = panels(2, 2, size=(5.4, 3.5))
         constant, names = measured.factor.values == 1, {"heavy-ball": "heavy ball, β = {momentum:g}"}
         names |= {"nesterov": "Nesterov, β = {momentum:g}"}
         of, limit = measured.sharpness.isel(setting=constant), predicted.edge.isel(setting=constant)
+        names_of = measured.optimizer.values
         draw_edges(edges, of, limit, names, ("sharpness", "Top eigenvalue of the Hessian"))
+        ratio = (measured.sharpness / predicted.edge).isel(setting=constant & (names_of == "heavy-ball"))
+        for index, color in enumerate(COLORS[: ratio.sizes["setting"]]):
+            one = ratio.isel(setting=index, seed=0)
+            bursts.plot(one.step, one, color=color, linewidth=1.1, label=f"β = {float(one.momentum):g}")
+        bursts.axhline(1, **THEORY)
+        bursts.set(xlabel="step", ylabel="over the edge", title="Heavy ball, the first seed: bursts", ylim=(0.5, 1.4))
+        bursts.legend(loc="upper right")
         middle = self.steps // 2
         for color, setting in zip(COLORS, np.flatnonzero(~constant), strict=False):
             of, theory = measured.sharpness.isel(setting=setting), predicted.isel(setting=setting)
@@ -162,3 +194,23 @@ class Momentum(TenDigits):
         schedules.set_ylim(0, 1.4 * float(predicted.last_edge.isel(setting=~constant).max()))
         schedules.legend(loc="upper left")
         return {"momentum": figure}
+
+
+def first_turn(ratio: xr.DataArray) -> xr.DataArray:
+    """The largest value so far when the ratio first falls by `FALL` of it, once it is above a half; NaN if it never
+    does."""
+    values = ratio.transpose(..., "step").values
+    largest = np.fmax.accumulate(values, axis=-1)
+    fell = (largest > 0.5) & (values < (1 - FALL) * largest)
+    first = fell.argmax(axis=-1)[..., None]
+    turn = np.where(fell.any(axis=-1), np.take_along_axis(largest, first, axis=-1)[..., 0], np.nan)
+    return xr.full_like(ratio.transpose(..., "step").isel(step=0, drop=True), np.nan).copy(data=turn)
+
+
+def _share(id: str, statement: str, flags: xr.DataArray, post_hoc: str, shown: Mapping[str, object]) -> Claim:
+    """The share of runs at the momentum at which it is smallest, beside those at all."""
+    shares = flags.mean("seed")
+    names = [f"{o} β = {m:g}" for o, m in zip(shares.optimizer.values, shares.momentum.values, strict=True)]
+    statement += "(share of runs, at the momentum with the smallest share)"
+    every = dict(zip(names, shares.values.tolist(), strict=True))
+    return share(id, statement, flags[int(np.argmin(shares.values))], MOST, post_hoc=post_hoc, shown={**every, **shown})

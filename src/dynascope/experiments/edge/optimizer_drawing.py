@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dynascope.figures import INK, PALETTE, THEORY
 
-COLORS = (*PALETTE, INK)
+COLORS = (*PALETTE, INK, "#8c6d4f")
 
 
 def draw_edges(

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
 
+Rates = Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+"""A field with learning rates."""
+Momenta = Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(min_length=1)]
+"""A field with momenta, one for each learning rate of another."""
+
 SIDE = 4
 """The images are averaged over squares of this many pixels: 7 x 7 numbers are left."""
-CHOSEN = (
-    "The learning rates: at each of them one trial run came to the edge before the digits were fitted. The tolerance "
-    "was set after seed 0 of these runs, the share after ten seeds: of fifty runs with "
-    "momentum one is at 0.89 of its edge."
-)
 NEAR = 0.1
 """How close to its edge a run ends, relative to it."""
 MOST = 0.9
@@ -29,6 +32,9 @@ MOST = 0.9
 
 class TenDigits(EdgeExperiment):
     """The common fields. The squared error of ten classes falls slowly enough for networks to sharpen all the time."""
+
+    pairs: ClassVar[Mapping[str, str]]
+    """The fields with momenta, and those with the learning rate for each of them."""
 
     samples: PositiveInt = Field(200, ge=10)
     """Images: the first of those in the package."""
@@ -39,6 +45,14 @@ class TenDigits(EdgeExperiment):
     record: PositiveInt = 20
     """Steps between recordings."""
     seeds: PositiveInt = 10
+
+    @model_validator(mode="after")
+    def _a_rate_for_each_momentum(self) -> Any:
+        for momenta, rates in self.pairs.items():
+            wanted, given = len(getattr(self, momenta)), len(getattr(self, rates))
+            if wanted != given:
+                raise ValueError(f"{rates} must have {wanted} entries, one for each of {momenta}; got {given}")
+        return self
 
     def data_sets(self) -> tuple[str, ...]:
         return ("digits",)
@@ -51,6 +65,28 @@ class TenDigits(EdgeExperiment):
         x = pictures.reshape(len(pictures), rows, SIDE, columns, SIDE).mean(axis=(2, 4))
         return {"x": x.reshape(len(x), -1), "y": np.eye(10, dtype=number)[found.y_train[: self.samples]]}
 
+    def train(
+        self, optimizers: Sequence[str], columns: Mapping[str, Sequence[float]], seed: int, fixed: Mapping[str, Any]
+    ) -> xr.Dataset:
+        """Train at every setting from the same `seeds` initializations, one ensemble for each optimizer.
+
+        `columns` holds, by name, a number for each setting; it and `optimizers` become coordinates.
+        """
+        traces, over = [], {"seed": member_seeds(seed, self.seeds)}
+        for name in dict.fromkeys(optimizers):
+            of = [index for index, each in enumerate(optimizers) if each == name]
+            over["setting"] = tuple(np.asarray(values, self.precision)[of] for values in columns.values())
+            whole = {**self.examples(), **fixed}
+            trace = ds.ensemble(self.member(name), over, steps=self.steps, record=self.record, fixed=whole).trace
+            traces.append(trace.drop_vars([each for each in trace.coords if "setting" in trace[each].dims]))
+        named = {"optimizer": list(optimizers), **{name: list(values) for name, values in columns.items()}}
+        whole = xr.concat(traces, "setting").transpose("setting", "seed", ...)
+        return whole.assign_coords({name: ("setting", values) for name, values in named.items()})
+
+    def member(self, optimizer: str) -> ds.Member:
+        """The member of an ensemble, called with `setting` (a number for each column), `seed` and what is fixed."""
+        raise NotImplementedError
+
     def late(self, values: xr.DataArray) -> xr.DataArray:
         """The median over the second half of the run."""
         return values.where(values.step >= self.steps / 2).median("step")
@@ -59,12 +95,3 @@ class TenDigits(EdgeExperiment):
 def network(seed: Array, width: int, depth: int, pixels: int) -> MLP:
     """The network at initialization."""
     return MLP(pixels, depth, key=jax.random.key(seed), width=width, out=10, activation="tanh", bias=True)
-
-
-def with_settings(
-    trace: xr.Dataset, optimizers: Sequence[str], rates: Sequence[float], momenta: Sequence[float]
-) -> xr.Dataset:
-    """The trace of an ensemble, with the optimizer, rate and momentum of each setting as coordinates."""
-    named = {"optimizer": list(optimizers), "rate": list(rates), "momentum": list(momenta)}
-    kept = trace.drop_vars([name for name in trace.coords if "setting" in trace[name].dims])
-    return kept.assign_coords({name: ("setting", values) for name, values in named.items()})
