@@ -49,7 +49,7 @@ def clicks(count: int) -> list[dict[str, Any]]:
         assert server.stdout is not None
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.goto(f"{server.stdout.readline().strip()}#/run/{ID}")
+        page.goto(f"{server.stdout.readline().strip()}/run/{ID}")
         page.wait_for_selector("#run")
         for setting, fields in (("small", SMALL), ("quick", {})):
             page.select_option("#preset", "full")

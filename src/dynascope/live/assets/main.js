@@ -44,7 +44,9 @@ async function route() {
   document.querySelector("[data-page=run]").setAttribute("href", runner.id ? `#/run/${runner.id}` : "#/");
 }
 
-await picker.load().then(() => welcome(picker.experiments)).catch(problem);
+const [, named] = location.hash.match(/^#\/run\/([^/?]+)$/) || [];
+if (named) await runner.early(decodeURIComponent(named)); // before the list of experiments, which takes longer
+await picker.load().then(() => named || welcome(picker.experiments)).catch(problem);
 window.addEventListener("hashchange", () => (takeToken() ? location.reload() : route())); // the address of a server that was started again
 await route();
 listen(runner.handlers());

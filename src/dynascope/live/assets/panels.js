@@ -3,6 +3,7 @@
 import { fill, h, number, words } from "./dom.js";
 import { config, layout } from "./colors.js";
 import { legend } from "./legend.js";
+import { plotly } from "./plotly.js";
 import { cutAtFloor, drawing, extent } from "./plots.js";
 import { backdrop, Scene } from "./scene.js";
 
@@ -51,10 +52,10 @@ export class Panels {
     this.state = state;
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => {
+    plotly.then(() => requestAnimationFrame(() => {
       this.waiting = false;
       this.drawNow();
-    });
+    }));
   }
 
   // The size of the panels has changed.
