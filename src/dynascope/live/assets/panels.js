@@ -9,6 +9,7 @@ import { backdrop, Scene } from "./scene.js";
 
 const MOST_PANELS = 16;
 const MAIN = 2; // panels that come first if nothing else is said
+const DETAIL = /_(error|products|residual|missed|converged|angle)$/; // what a probe says of its own estimate
 const PARTS = /(^|[/_])(training|train|validation|valid|test)(?=$|[/_])/;
 
 // The variables that share their scales: "train_loss" and "test_loss".
@@ -65,7 +66,8 @@ export class Panels {
 
   // The variables that come first, and the others.
   order() {
-    const names = [...this.state.views.keys()].slice(0, MOST_PANELS);
+    const all = [...this.state.views.keys()];
+    const names = [...all.filter((name) => !DETAIL.test(name)), ...all.filter((name) => DETAIL.test(name))].slice(0, MOST_PANELS);
     const main = this.captions.main.filter((name) => names.includes(name));
     const first = main.length ? main : names.slice(0, MAIN);
     return [first, names.filter((name) => !first.includes(name))];

@@ -139,7 +139,7 @@ export class Runner {
   showShipped(found) {
     this.shown({ ...fresh(), views: viewsOf(found.measured), theory: viewsOf(found.predicted) });
     showClaims(found.claims, SHIPS);
-    this.tell(found.claims.length ? `${SHIPS} Press Run to make it anew.` : "");
+    this.tell(found.claims.length ? `${SHIPS} Press Run to repeat it here.` : "");
   }
 
   underWay(id) { return this.busy && this.running?.id === id; }
