@@ -128,7 +128,7 @@ export class Panels {
     if (logs.y) {
       const floor = cutAtFloor(data);
       extra.yaxis.type = "log";
-      if (floor) one.note = `Theory is cut at ${number(floor)}: 32-bit numbers do not resolve less beside the values measured here.`;
+      if (floor) one.note = `Theory is cut at ${number(floor)}: rounding hides anything smaller beside the values measured here.`;
     }
     if (kin.length > 1 && Number.isFinite(span.most)) {
       const [low, high] = logs.y ? [Math.log10(span.low), Math.log10(span.high)] : [span.least, span.most];
