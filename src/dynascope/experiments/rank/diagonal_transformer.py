@@ -43,8 +43,9 @@ class DiagonalTransformerRank(Experiment):
     matrices, any number of layers and heads, and frozen feedforward layers. With one head per layer it does. With two
     it cannot: at beta = 0 both attend uniformly, so that the forces on their value-output coordinates are equal for any
     data, the race of Algorithm 1 is a tie, and Assumption 4.3 fails. Both heads then learn the coordinate together, in
-    shares (u0 ± v0)² that do not depend on the scale. Plateaus are judged if they are resolved, as in rank.weights; the
-    scale is so small since the stages of such a network are close together. Every claim is about one teacher and one
+    shares (u0 ± v0)² that do not depend on the scale. Plateaus are judged if they are resolved, as in rank.weights;
+    the scale is so small because the stages of such a network are close together. Every claim is about one teacher
+    and one
     start, those of the run's seed."""
 
     defaults = {"precision": "float64"}
