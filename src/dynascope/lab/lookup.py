@@ -93,7 +93,9 @@ def locate(store: Store, name: str, wanted: Wanted = ANY) -> Path:
     folder = _folder(store, name) or _by_digest(store, name)
     if folder:
         if wanted != ANY:
-            raise UsageError(f"{name} is one run already: a preset, a seed or settings go with an experiment's id")
+            raise UsageError(
+                f"{name} already names one run: give a preset, a seed or settings with an experiment's id only"
+            )
         return folder
     said = _NAME.fullmatch(name)
     if said is None:
