@@ -377,6 +377,8 @@ def test_the_first_page_has_a_picture_of_each_system_and_some_move(open_page):
     page.click("[data-system=concept] > a")
     page.wait_for_selector("#run")
     assert page.url.endswith("#/run/concept.signal-order")
+    page.click(".wordmark")
+    page.wait_for_selector(".system-card")
 
 
 def test_an_experiment_that_was_never_run_opens_on_the_evidence_that_ships(open_page):

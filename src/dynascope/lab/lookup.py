@@ -156,7 +156,7 @@ def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> St
         right_seed = wanted.seed is None or run.seed == wanted.seed
         if right_seed and (_config(run) == fields if fields is not None else not run.sweep):
             return run
-    raise StoreError(f"{store.root} has no such run of {id}: `{command}` makes it")
+    raise StoreError(f"{store.root} has no such run of {id}: create it with `{command}`")
 
 
 def _experiment(store: Store, address: str) -> type[Experiment]:

@@ -55,7 +55,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         stated = [entry.cost.get(name) for name in ("quick", "full")]
         costs = [on_gpu if formatting.needs_gpu(cost) else formatting.duration(cost) for cost in stated]
         question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
-        source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
+        source = f"{escape(entry.place)}, [dim]{escape(entry.document)}[/]"
         table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
     return table
 

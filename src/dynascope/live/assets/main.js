@@ -47,7 +47,8 @@ async function route() {
 const [, named] = location.hash.match(/^#\/run\/([^/?]+)$/) || [];
 if (named) await runner.early(decodeURIComponent(named)); // before the list of experiments, which takes longer
 await picker.load().then(() => named || welcome(picker.experiments)).catch(problem);
-window.addEventListener("hashchange", () => (takeToken() ? location.reload() : route())); // the address of a server that was started again
+// Anew at the address of a server that was started again, and to come back to the first page.
+window.addEventListener("hashchange", () => (takeToken() || (runner.id && /^#?\/?$/.test(location.hash)) ? location.reload() : route()));
 await route();
 listen(runner.handlers());
 document.documentElement.dataset.ready = "true";
