@@ -171,7 +171,8 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
     yield ""
     yield fields_table(kind)
     if kind.notes:
-        yield "\n" + escape(inspect.cleandoc(kind.notes))
+        paragraphs = inspect.cleandoc(kind.notes).split("\n\n")  # the terminal breaks their lines
+        yield "\n" + escape("\n\n".join(" ".join(part.split()) for part in paragraphs))
 
 
 def _mark(run: StoredRun) -> str:
