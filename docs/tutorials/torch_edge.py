@@ -6,6 +6,8 @@
 # `pip install 'dynascope[torch]'`.
 
 # %%
+from textwrap import fill
+
 import torch
 from matplotlib import pyplot
 
@@ -82,7 +84,7 @@ right.set(xlabel="step", ylabel="sharpness", ylim=(0, None))
 
 # %%
 for finding in ds.lab.findings(trace):
-    print(finding.text)
+    print(fill(finding.text, 100))
 
 # %% [markdown]
 # ## The other probes

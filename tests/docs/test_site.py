@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import make_gallery
 import reference_pages
@@ -136,6 +137,13 @@ class TestPages:
             site.with_formulas(tmp_path)
 
     @pytest.mark.long
+    def test_a_wide_picture_is_marked(self, site, tmp_path):
+        for name, width in (("wide", 30), ("square", 10)):
+            Image.new("RGB", (width, 10)).save(tmp_path / f"{name}.png")
+        (tmp_path / "a.html").write_text('<p><img alt="" src="wide.png" /></p><p><img alt="" src="square.png" /></p>')
+        site.with_wide_pictures(tmp_path)
+        assert (tmp_path / "a.html").read_text().count('class="wide"') == 1
+
     def test_the_site_builds_without_a_warning(self, site, tmp_path, monkeypatch):
         pytest.importorskip("zensical", reason="the extra `docs` builds the site")
         for name, path in {"BUILD": "build", "STAGE": "build/docs", "SITE": "site"}.items():
