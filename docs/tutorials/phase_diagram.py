@@ -2,7 +2,7 @@
 # # A phase diagram in one call
 #
 # One call of `ds.ensemble` performs two thousand training runs over a grid of settings. This tutorial maps the
-# behavior of gradient descent as its learning rate grows: it converges, it catapults to a flatter place, or it diverges.
+# behavior of gradient descent as its learning rate grows: it converges, catapults to a flatter place, or diverges.
 
 # %%
 import jax
