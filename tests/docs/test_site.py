@@ -152,6 +152,13 @@ class TestPages:
         assert {"index.html", "gallery.html", "search.json"} <= {page.name for page in (tmp_path / "site").iterdir()}
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_no_line_of_a_paragraph_begins_with_a_comment(page: Path):
+    """Markdown would end the paragraph, or the list, there."""
+    lines = page.read_text(encoding="utf-8").split("\n")
+    assert [line[:60] for line in lines if re.match(r"\s*<!-- (number|cost):", line)] == []
+
+
 def test_links_to_papers_have_their_form():
     """arXiv by abstract and number, DOI by doi.org; whether they answer is not tested, as tests use no network."""
     for page in sorted((ROOT / "docs").glob("*.md")):
