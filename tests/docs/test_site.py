@@ -152,7 +152,7 @@ class TestPages:
         assert {"index.html", "gallery.html", "search.json"} <= {page.name for page in (tmp_path / "site").iterdir()}
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_no_line_of_a_paragraph_begins_with_a_comment(page: Path):
     """Markdown would end the paragraph, or the list, there."""
     lines = page.read_text(encoding="utf-8").split("\n")
