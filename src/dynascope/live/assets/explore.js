@@ -98,7 +98,7 @@ export class Explorer {
       byId("explore-error").textContent = error.message;
       return;
     }
-    await plotly;
+    await plotly();
     this.draw();
   }
 

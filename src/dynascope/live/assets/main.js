@@ -5,6 +5,7 @@ import { Explorer } from "./explore.js";
 import { Lecture } from "./lecture.js";
 import { settings } from "./link.js";
 import { Picker } from "./picker.js";
+import { plotly } from "./plotly.js";
 import { Runner } from "./runner.js";
 import { takeToken } from "./server.js";
 import { listen } from "./stream.js";
@@ -52,3 +53,4 @@ window.addEventListener("hashchange", () => (takeToken() || (runner.id && /^#?\/
 await route();
 listen(runner.handlers());
 document.documentElement.dataset.ready = "true";
+plotly(); // a run will need it

@@ -3,6 +3,7 @@
 import { fill, h, number, words } from "./dom.js";
 import { config, layout } from "./colors.js";
 import { legend } from "./legend.js";
+import { Miniature } from "./miniature.js";
 import { plotly } from "./plotly.js";
 import { cutAtFloor, drawing, extent } from "./plots.js";
 import { backdrop, Scene } from "./scene.js";
@@ -42,7 +43,7 @@ export class Panels {
 
   clear() {
     for (const { panel, plot } of this.shown.values()) {
-      Plotly.purge(plot);
+      window.Plotly?.purge(plot);
       panel.remove();
     }
     this.shown.clear();
@@ -53,10 +54,10 @@ export class Panels {
     this.state = state;
     if (this.waiting) return;
     this.waiting = true;
-    plotly.then(() => requestAnimationFrame(() => {
+    requestAnimationFrame(() => {
       this.waiting = false;
       this.drawNow();
-    }));
+    });
   }
 
   // The size of the panels has changed.
@@ -78,7 +79,7 @@ export class Panels {
     const names = [...first, ...others];
     for (const [name, { panel, plot, kind }] of this.shown) {
       if (!names.includes(name) || kind !== this.state.views.get(name).kind) {
-        Plotly.purge(plot);
+        window.Plotly?.purge(plot);
         panel.remove();
         this.shown.delete(name);
       }
@@ -91,10 +92,27 @@ export class Panels {
     place(this.rest, others.map((name) => this.shown.get(name).panel));
     this.more.hidden = !others.length;
     this.summary.textContent = `${others.length} more ${others.length === 1 ? "panel" : "panels"}: ${others.map((name) => this.title(name)).join("; ")}`;
+    legend(this.state);
+    if (!window.Plotly) {
+      this.sketch(first);
+      return;
+    }
     this.plot(this.more.open ? names : first);
     const points = Math.max(0, ...names.map((name) => this.clock.rows(this.state.views.get(name))));
     Object.assign(this.element.dataset, { run: this.state.number ?? 0, points, theory: this.state.theory.size, others: this.state.others.length });
-    legend(this.state);
+  }
+
+  // The curves alone, until Plotly is there.
+  sketch(names) {
+    for (const name of names) {
+      const { plot } = this.shown.get(name);
+      const view = this.state.views.get(name);
+      if (plot.firstChild || view.kind === "picture") continue;
+      const canvas = h("canvas", { class: "sketch" });
+      plot.append(canvas);
+      new Miniature(canvas, view, this.state.theory.get(name)).draw(1);
+    }
+    plotly().then(() => this.draw());
   }
 
   title(name) { return this.caption(name)?.title ?? words(name.split("/").at(-1)); }
@@ -116,6 +134,7 @@ export class Panels {
       item.note.textContent = note ?? "";
       const behind = backdrop(this.captions.scene, this.state, name, data);
       if (behind[0]?.type === "contour") filled(extra, behind[0]);
+      item.plot.querySelector(".sketch")?.remove();
       Plotly.react(item.plot, [...behind, ...data], layout(extra), config);
     }
   }

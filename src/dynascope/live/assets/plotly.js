@@ -1,5 +1,13 @@
-// Plotly's script is large: the page does not wait for it, only plots do.
+// Plotly's script is large, and its first second is spent on itself: it begins when the page has been painted.
 
-const script = document.querySelector("script[src$='plotly.min.js']");
+let loading = null;
 
-export const plotly = new Promise((done) => (window.Plotly ? done() : script.addEventListener("load", () => done())));
+export function plotly() {
+  loading ??= new Promise((done) => {
+    const script = document.createElement("script");
+    script.src = "/assets/plotly.min.js";
+    script.addEventListener("load", () => done());
+    requestAnimationFrame(() => setTimeout(() => document.head.append(script)));
+  });
+  return loading;
+}

@@ -23,7 +23,7 @@ export class Sweeps {
     this.place = this.sweep.keys.map(() => 0);
     this.seed = 0;
     this.form();
-    await plotly;
+    await plotly();
     this.draw();
   }
 

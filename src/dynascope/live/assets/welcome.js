@@ -57,5 +57,5 @@ async function moves(plate, one, variable) {
   if (!view) return;
   const canvas = h("canvas", { role: "img", "aria-label": `${one.system}, moving: ${one.title}` });
   fill(plate, canvas);
-  new Miniature(canvas, view, viewsOf(found.predicted).get(variable), one.id === "edge.product" ? MINIMA : undefined);
+  new Miniature(canvas, view, viewsOf(found.predicted).get(variable), one.id === "edge.product" ? MINIMA : undefined).start();
 }
