@@ -76,7 +76,7 @@ def page() -> str:
     parts: dict[tuple[str, str], list[Statement]] = {}
     for row in statements():
         parts.setdefault((row.document, row.part), []).append(row)
-    lines = [HEAD, *_summary(parts)]
+    lines = [HEAD, '<div class="summary" markdown>', "", *_summary(parts), "", "</div>"]
     for (document, part), rows in parts.items():
         lines += ["", f"## {_title(document, part)}", "", "| place | statement | verdict | claims | size |"]
         lines += ["|---|---|---|---|---|", *map(_line, rows)]

@@ -18,6 +18,7 @@ from typing import Any
 
 os.environ.setdefault("MPLBACKEND", "agg")
 import yaml
+from PIL import Image
 
 import make_gallery
 import mathml
@@ -46,6 +47,7 @@ def main(runs: Path | None) -> int:
         return 1
     without_remote_scripts(BUILD / "site")
     with_formulas(BUILD / "site")
+    with_wide_pictures(BUILD / "site")
     for page, link in (missing := site_links.missing(BUILD / "site")):
         print(f"{page}: there is no {link}")
     if missing:
@@ -149,6 +151,22 @@ def with_formulas(site: Path) -> None:
             page.write_text(mathml.typeset(text), encoding="utf-8")
         except mathml.FormulaError as error:
             raise SystemExit(f"{page.relative_to(site)}: {error}") from None
+
+
+def with_wide_pictures(site: Path) -> None:
+    """Mark the pictures that are more than twice as wide as high: on a phone these are moved sideways, not shrunk."""
+    for page in site.rglob("*.html"):
+
+        def marked(found: re.Match[str], folder: Path = page.parent) -> str:
+            path = folder / found[1]
+            if not path.is_file() or path.suffix == ".svg":
+                return found[0]
+            with Image.open(path) as picture:
+                width, height = picture.size
+            return found[0].replace("<img", '<img class="wide"', 1) if width > 2 * height else found[0]
+
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r'<img(?![^>]* class=)[^>]* src="([^":]*)"[^>]*>', marked, text), encoding="utf-8")
 
 
 def write(name: str, content: str | bytes) -> None:

@@ -71,5 +71,5 @@ axes.legend()
 # dynascope report --open                                             # all stored runs as a site
 # ```
 #
-# [The first page](../index.md#words) explains the words, [claims and store](../claims-and-store.md) the files of a
-# run, and [for a skeptical referee](../referee.md) the verdicts.
+# [The first page](../index.md#words) explains the words, [claims and store](../claims-and-store.md) explains the
+# files of a run, and [for a skeptical referee](../referee.md) explains the verdicts.

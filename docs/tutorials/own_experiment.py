@@ -2,7 +2,7 @@
 # # An experiment of your own
 #
 # An experiment is one file with one class. You can vary its fields; its methods are five steps: measure, predict,
-# reduce, judge, draw. The lab stores each step, so a change of a figure never repeats the measurement.
+# reduce, judge, draw. The lab stores each step, so changing a figure never repeats the measurement.
 #
 # The question here: gradient descent with noisy gradients does not reach the minimum. How far away does it stay? On a
 # parabola with curvature $\lambda$ and noise of variance $s^2$ theory is exact: the variance of the weight is
@@ -76,7 +76,7 @@ class NoiseFloor(Experiment):
 
 # %% [markdown]
 # `predict` returns the same names as `measure`, so the two can be compared. `reduce` returns the few numbers that
-# matter, and `judge` makes claims of them with a [criterion](../claims-and-store.md#claims).
+# matter, and `judge` turns them into claims with a [criterion](../claims-and-store.md#claims).
 #
 # ## Run it
 

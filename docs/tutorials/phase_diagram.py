@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A phase diagram in one call
 #
-# One call of `ds.ensemble` does two thousand training runs over a grid of settings. This tutorial maps the behavior of
-# gradient descent as its learning rate grows: it converges, it catapults to a flatter place, or it diverges.
+# One call of `ds.ensemble` performs two thousand training runs over a grid of settings. This tutorial maps the
+# behavior of gradient descent as its learning rate grows: it converges, catapults to a flatter place, or diverges.
 
 # %%
 import jax
@@ -75,7 +75,7 @@ axes.text(1.5, 0.9, "catapult", color="white", ha="center")
 axes.text(2.3, 1.2, "diverges", ha="center")
 axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xlim=(0.1, 3.0))
 # %% [markdown]
-# ## One member of it
+# ## A single member
 #
 # Every member keeps its trained model, and can continue.
 
@@ -84,5 +84,5 @@ one = many.member(scale=1.0, learning_rate=over["learning_rate"][20], seed=0)
 print(f"kernel at the end: {float(kernel(one.model)):.2f}; loss: {float(one.trace.loss[-1]):.1e}")
 
 # %% [markdown]
-# On a GPU the code stays the same. The page on [ensembles](../ensembles.md) describes the batches of members and
-# several devices, [catapults](../catapult.md) the science.
+# On a GPU the code stays the same. The page on [ensembles](../ensembles.md) describes batches of members and several
+# devices; the page on [catapults](../catapult.md) describes the science.

@@ -73,7 +73,7 @@ trace = ds.torch.replay(model, "gpt", None, data, probes, optimizer=torch.optim.
 trace[["loss", "sharpness", "sharpness_error"]].to_dataframe().round(4)
 
 # %% [markdown]
-# One panel for each probe. The sharpness rises at first, and falls for the rest of the training. The
+# There is one panel per probe. The sharpness rises at first, then falls for the rest of the training. The
 # outputs of both blocks (linear CKA with the last checkpoint) first move away from the end, then approach it. At the
 # end all eight heads attend to fewer positions than at the start.
 
@@ -82,7 +82,7 @@ ds.figures.plot_trace(trace[["loss", "sharpness", "alike", "attention"]])
 
 # %% [markdown]
 # In the geometry of Adam, training with full batches is at its edge of stability if the sharpness is (2 + 2 β₁) /
-# ((1 - β₁) η), here 38,000. This is what these small batches have:
+# ((1 - β₁) η), here 38,000. With these small batches it is:
 
 # %%
 trace.adam.to_series().dropna().round(-1)
@@ -100,9 +100,9 @@ change.columns = change.columns.str.replace("transformer.", "").str.replace(".we
 print(change.T.to_string())
 
 # %% [markdown]
-# ## What cannot be read is left out
+# ## Damaged checkpoints are left out
 #
-# A damaged file, or one of another architecture, costs a warning and not the evaluation.
+# A damaged file, or one of another architecture, causes a warning; the others are still measured.
 
 # %%
 import warnings

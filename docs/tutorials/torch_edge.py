@@ -1,11 +1,13 @@
 # %% [markdown]
 # # A PyTorch loop at the edge of stability
 #
-# You have a training loop in PyTorch, and want to know what it does beside making the loss smaller. This tutorial
-# adds one object and one line to a loop, and sees the sharpness rise until the learning rate stops it. It needs
+# You have a training loop in PyTorch and want to know what it does besides making the loss smaller. This tutorial
+# adds one object and one line to the loop, and watches the sharpness rise until the learning rate stops it. It needs
 # `pip install 'dynascope[torch]'`.
 
 # %%
+from textwrap import fill
+
 import torch
 from matplotlib import pyplot
 
@@ -78,11 +80,11 @@ right.axhline(2 / rate, **THEORY)
 right.set(xlabel="step", ylabel="sharpness", ylim=(0, None))
 
 # %% [markdown]
-# Readers of curves find that by themselves, and say it in sentences:
+# `ds.lab.findings` reads the curves and states such events in sentences:
 
 # %%
 for finding in ds.lab.findings(trace):
-    print(finding.text)
+    print(fill(finding.text, 100))
 
 # %% [markdown]
 # ## The other probes
@@ -96,7 +98,8 @@ watch.plot(["kernel", "hidden"])
 # %% [markdown]
 # ## Another learning rate
 #
-# If the learning rate sets the level, a larger one must stop the sharpness earlier, at 2 divided by that.
+# If the learning rate sets the level, a larger rate must stop the sharpness at a lower value, again 2 divided by the
+# rate.
 
 # %%
 faster = 0.7
@@ -119,7 +122,7 @@ axes.set(xlabel="step", ylabel="sharpness × learning rate", ylim=(0, None))
 axes.legend()
 
 # %% [markdown]
-# For optimizers with momentum or preconditioning the line is another one; `sharpness(preconditioned=True)` measures
+# With momentum or preconditioning the line is a different one; `sharpness(preconditioned=True)` measures
 # in the geometry of Adam. All probes are on the page on [trainings in PyTorch](../torch.md); `watch.save("digits")`
 # puts the trace into the [store](../store.md), where the report and the live page show it. If the training is over
 # and its checkpoints are on disk, see [a folder of checkpoints](torch_checkpoints.py).

@@ -57,7 +57,7 @@ def test_an_audit_counts_over_seeds(dynascope):
 
 
 def test_an_audit_of_an_empty_list_is_refused(dynascope):
-    assert dynascope("audit", "--") == (2, "", ["dynascope: audit --: no id follows"])
+    assert dynascope("audit", "--") == (2, "", ["dynascope: audit --: give an id after it"])
 
 
 @pytest.mark.parametrize("command", ["run", "show", "audit"])
@@ -160,7 +160,7 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["list", "nothing.*"], "no experiment 'nothing.*'"),
         (["sweep", WALK, "--grid", "drift=0:1"], "a range is start:stop:count"),
         (["sweep", WALK, "--grid", "steps=0,1"], "grid steps must be an integer ≥ 1; got 0"),
-        (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by --grid and by --set"),
+        (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by both --grid and --set"),
         (["sweep", TOY, "--grid", "drift=0,1"], "matches 2 experiments, but one is needed"),
         (["sweep", WALK], "--grid"),
         (["sweep", WALK, "--grid", "drift=0", "--grid", "drift=1"], "--grid drift is given twice: [0.0] and [1.0]"),
@@ -170,7 +170,7 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["sweep", WALK, "--grid", "drift=0", "--part", "0/3"], "--part is K/N, with K from 1 to N; got '0/3'"),
         (
             ["sweep", WALK, "--grid", "drift=0:1:1001"],
-            "1,001 runs, about 3 min 20 s on 1 process by the experiment's cost",
+            "1,001 runs, about 3 min 20 s on 1 process, estimated from the experiment's cost",
         ),
         (["run", WALK, "--set", "drift=0", "--set", "drift=1"], "--set drift is given twice: 0 and 1"),
         (["run", WALK, "--seed", "-1"], "'--seed': must be an integer from 0 to 4294967295; got -1"),
@@ -317,7 +317,7 @@ def test_parts_are_joined(dynascope, tmp_path):
     status, _, (line,) = dynascope("join", GRID)
     assert (status, line) == (
         2,
-        "dynascope: toy.grid: 2 of its trainings are in no stored part: factor 1, seed 2, ...",
+        "dynascope: toy.grid: no stored part contains 2 of its trainings: factor 1, seed 2, ...",
     )
     status, out, lines = dynascope("join", GRID, "--from", "elsewhere")
     assert (status, lines) == (0, [])

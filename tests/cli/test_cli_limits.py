@@ -53,7 +53,7 @@ def test_gaps_are_named_and_are_status_one(dynascope):
         (("--executor", "dusk"), "dynascope: executor must be local, dask:"),
         (
             ("--points", "2000"),
-            "dynascope: at most 2000 runs: more than 1,000 runs or 30 minutes start only with --yes",
+            "dynascope: at most 2000 runs: more than 1,000 runs or 30 minutes need --yes",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def test_checkpoints_of_pytorch_are_measured(dynascope, files: Path):
     status, out, lines = dynascope(*ask)
     assert (status, out) == (2, "")
     assert (
-        "one that fits the model; all were left out; replay: the checkpoint of step 0 is left out (0.weight is"
+        "one that fits the model; all of them were left out; replay: the checkpoint of step 0 is left out (0.weight is"
         in lines[0]
     )
 

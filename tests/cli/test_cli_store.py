@@ -118,7 +118,7 @@ def test_where_prints_the_folder_and_nothing_else(dynascope):
     status, out, lines = dynascope("where", WALK, "--preset", "quick", "--control", "--seed", "3")
     assert (status, out) == (1, "")
     command = "dynascope run toy.py::toy.walk --preset quick --control --seed 3"
-    assert lines == [f"dynascope: runs has no such run of toy.walk: `{command}` makes it"]
+    assert lines == [f"dynascope: runs has no such run of toy.walk: create it with `{command}`"]
 
 
 def test_compare_prints_what_differs_and_draws(dynascope, tmp_path: Path):

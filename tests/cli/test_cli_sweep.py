@@ -24,14 +24,14 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_says_how_much_there_is_to_do_and_prints_a_table(dynascope, tmp_path: Path):
     status, out, lines = dynascope(*SWEEP, "--seeds", "2")
     assert status == 0
-    assert lines == ["dynascope: 4 runs, about 0.4 s on 1 process by the experiment's cost"]
+    assert lines == ["dynascope: 4 runs, about 0.4 s on 1 process, estimated from the experiment's cost"]
     assert "climbs  100 % [34, 100] of 2" in out
     assert len(list(tmp_path.glob("runs/toy.walk/sweeps/*/sweep.nc"))) == 1
     status, out, lines = dynascope(*SWEEP, "--seeds", "2", "--json")
     assert json.loads(out)["rows"][0]["claim"] == "climbs"
     assert not any("runs, about" in line for line in lines), "nothing is left to do"
     _, _, lines = dynascope("sweep", WALK, "--preset", "quick", "--grid", "drift=0,1,2", "--seeds", "2")
-    assert lines[0].startswith("dynascope: 2 runs (4 more are stored already), about 0.2 s")
+    assert lines[0].startswith("dynascope: 2 runs (4 more already stored), about 0.2 s")
 
 
 def test_strict_is_status_one_where_a_claim_fails_anywhere(dynascope):
@@ -73,7 +73,7 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(command, "MOST_UNASKED", 1)
     status, out, lines = dynascope(*SWEEP)
     assert (status, out, len(lines)) == (2, "", 1)
-    assert "more than 1 runs or 30 minutes start only with --yes" in lines[0]
+    assert "more than 1 runs or 30 minutes need --yes" in lines[0]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
 
     def no(*_: object, **__: object) -> None:
@@ -91,7 +91,7 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
 def test_processes_and_a_cluster_are_not_asked_for_together(dynascope, tmp_path: Path):
     status, out, lines = dynascope(*SWEEP, "--jobs", "2", "--executor", "dask:local:2")
     assert (status, out, len(lines)) == (2, "", 1)
-    assert "--jobs is for processes of this command, not for the executor 'dask:local:2'" in lines[0]
+    assert "--jobs starts processes on this machine; it does not apply to the executor 'dask:local:2'" in lines[0]
     assert not (tmp_path / "runs").exists()
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import make_gallery
 import reference_pages
@@ -136,12 +137,26 @@ class TestPages:
             site.with_formulas(tmp_path)
 
     @pytest.mark.long
+    def test_a_wide_picture_is_marked(self, site, tmp_path):
+        for name, width in (("wide", 30), ("square", 10)):
+            Image.new("RGB", (width, 10)).save(tmp_path / f"{name}.png")
+        (tmp_path / "a.html").write_text('<p><img alt="" src="wide.png" /></p><p><img alt="" src="square.png" /></p>')
+        site.with_wide_pictures(tmp_path)
+        assert (tmp_path / "a.html").read_text().count('class="wide"') == 1
+
     def test_the_site_builds_without_a_warning(self, site, tmp_path, monkeypatch):
         pytest.importorskip("zensical", reason="the extra `docs` builds the site")
         for name, path in {"BUILD": "build", "STAGE": "build/docs", "SITE": "site"}.items():
             monkeypatch.setattr(site, name, tmp_path / path)
         assert site.main(None) == 0
         assert {"index.html", "gallery.html", "search.json"} <= {page.name for page in (tmp_path / "site").iterdir()}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_no_line_of_a_paragraph_begins_with_a_comment(page: Path):
+    """Markdown would end the paragraph, or the list, there."""
+    lines = page.read_text(encoding="utf-8").split("\n")
+    assert [line[:60] for line in lines if re.match(r"\s*<!-- (number|cost):", line)] == []
 
 
 def test_links_to_papers_have_their_form():

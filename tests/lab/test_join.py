@@ -67,7 +67,7 @@ def test_seeds_and_settings_that_were_run_apart_make_the_measurement_of_the_whol
 
 def test_a_missing_training_is_named(store):
     run(Grid(seeds=2), store=store, draw=False)
-    with pytest.raises(UsageError, match=r"toy\.grid: 2 of its trainings are in no stored part: factor 1, seed 2"):
+    with pytest.raises(UsageError, match=r"toy\.grid: no stored part contains 2 of its trainings: factor 1, seed 2"):
         join(Setting.of(Grid()), store)
 
 
@@ -109,7 +109,7 @@ def test_parts_that_read_data_are_joined_without_measuring_again(store, tmp_path
     run(Grid(seeds=2), store=store, draw=False)
     write(2)
     run(Grid(seeds=1, first_seed=2), store=store, draw=False)
-    with pytest.raises(UsageError, match="4 of its trainings are in no stored part"):  # the others saw other data
+    with pytest.raises(UsageError, match="no stored part contains 4 of its trainings"):  # the others saw other data
         join(Setting.of(Grid()), store)
     run(Grid(seeds=2), store=store, draw=False)
     monkeypatch.setattr(Grid, "measure", lambda self, seed: pytest.fail("its parts were measured already"))

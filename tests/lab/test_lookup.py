@@ -85,7 +85,7 @@ def test_digests_and_folders_name_runs(several, store: Store, monkeypatch: pytes
     assert find(store, one.digest).digest == one.digest
     assert find(store, f"./{one.digest}/").digest == one.digest
     assert find(store, f"../toy.walk/{one.digest}").folder == one.folder
-    with pytest.raises(UsageError, match="is one run already"):
+    with pytest.raises(UsageError, match="already names one run"):
         find(store, one.digest, Wanted(preset="quick"))
 
 

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, TextArea
 
 from dynascope.figures import panels
-from dynascope.lab.report.interactive import UnknownArtist, plotly_figure
+from dynascope.lab.report.interactive.convert import plotly_figure
 from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.thinning import thinned
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 
 def test_a_line_keeps_its_numbers_color_and_dashes():

@@ -72,7 +72,7 @@ def test_an_experiment_of_a_file_is_found_where_it_was_run(
     monkeypatch.chdir(tmp_path)
     said: list[str] = []
     write(store, tmp_path / "other", warn=said.append)
-    assert said == [f"shown as stored: {stored.folder} cannot be drawn again: toy.walk is not known here"]
+    assert said == [f"the stored figures are shown: {stored.folder} cannot be drawn again: toy.walk is not known here"]
 
 
 def test_several_processes_draw_the_same_pictures_as_one(

@@ -369,7 +369,7 @@ def test_a_second_tab_and_a_reload_see_the_run_under_way(open_page):
 def test_the_first_page_has_a_picture_of_each_system_and_some_move(open_page):
     page = open_page()
     assert page.locator(".system-card").count() == 8
-    until(page, "document.querySelectorAll('.system-card .plate canvas').length === 6")
+    until(page, "document.querySelectorAll('.system-card .plate canvas').length === 7")
     until(page, "[...document.querySelectorAll('.system-card .plate img')].every((one) => one.naturalWidth > 0)")
     drawn = "document.querySelector('.plate canvas').toDataURL()"
     before = page.evaluate(drawn)
@@ -377,6 +377,8 @@ def test_the_first_page_has_a_picture_of_each_system_and_some_move(open_page):
     page.click("[data-system=concept] > a")
     page.wait_for_selector("#run")
     assert page.url.endswith("#/run/concept.signal-order")
+    page.click(".wordmark")
+    page.wait_for_selector(".system-card")
 
 
 def test_an_experiment_that_was_never_run_opens_on_the_evidence_that_ships(open_page):

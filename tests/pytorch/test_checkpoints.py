@@ -182,7 +182,7 @@ def test_a_checkpoint_that_cannot_be_used_is_left_out(spoil, message, tmp_path, 
 
 def test_a_file_that_would_run_code_is_not_read(tmp_path, data):
     torch.save(network(), tmp_path / "1.pt")
-    with pytest.warns(UserWarning, match="left out"), pytest.raises(ValueError, match="all were left out"):
+    with pytest.warns(UserWarning, match="left out"), pytest.raises(ValueError, match="all of them were left out"):
         ds.torch.replay(network(), tmp_path, "mse", data)
 
 

@@ -62,7 +62,7 @@ def limits(
     check(executor)
     if jobs > 1 and executor != "local":
         raise UsageError(
-            f"--jobs is for processes of this command, not for the executor {executor!r}: omit one of them"
+            f"--jobs starts processes on this machine; it does not apply to the executor {executor!r}: omit one of them"
         )
     _agree(asked.default.cost, points, jobs if executor == "local" else None, yes)
     out, tracebacks = console(errors=as_json), list[BaseException]()
@@ -100,10 +100,10 @@ def _agree(cost: float | None, points: int, jobs: int | None, yes: bool) -> None
 
     seconds = None if cost is None or jobs is None else points * cost / jobs
     line = f"at most {formatting.count(points, 'run')}"
-    line += f", {formatting.duration(seconds)} by the experiment's cost" if seconds else ""
+    line += f", {formatting.duration(seconds)}, estimated from the experiment's cost" if seconds else ""
     say(line)
     if yes or (points <= MOST_UNASKED and (seconds or 0) <= 60 * MOST_MINUTES):
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start only with --yes")
+        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes need --yes")
     typer.confirm("dynascope: start?", abort=True, err=True)

@@ -49,7 +49,7 @@ class NamesRequired(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse `--` at the end of the line; otherwise parse as usual."""
         if args[-1:] == ["--"]:
-            raise UsageError(f"{ctx.info_name} --: no id follows")
+            raise UsageError(f"{ctx.info_name} --: give an id after it")
         return super().parse_args(ctx, args)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dynascope.lab.sweeps.plan import Plan
 
 
+ESTIMATED = "estimated from the experiment's cost"
 MOST_MINUTES, MOST_UNASKED = 30, 1000
 """The minutes and runs from which a sweep asks for confirmation."""
 
@@ -66,13 +67,13 @@ def sweep(
     axes = once((grid_axis(kind, text) for text in grid), "--grid")
     base = once((assignment(text) for text in changes or ()), "--set")
     if double := axes.keys() & base.keys():
-        raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
+        raise UsageError(f"{sorted(double)[0]} is given by both --grid and --set")
     out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
     asked = plan(kind, axes, **options, store=Store(runs), force=force).only(_part(part))
     check(executor)
     if jobs > 1 and executor != "local":
         raise UsageError(
-            f"--jobs is for processes of this command, not for the executor {executor!r}: omit one of them"
+            f"--jobs starts processes on this machine; it does not apply to the executor {executor!r}: omit one of them"
         )
     tracebacks: list[BaseException] = []
     line, much = _amount(asked, jobs if executor == "local" else None)
@@ -132,20 +133,20 @@ def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
     line = f"{count:,} run{'s' * (count != 1)}"
     if already := len(asked.numbers) - count:
-        line += f" ({already:,} more {'is' if already == 1 else 'are'} stored already)"
+        line += f" ({already:,} more already stored)"
     if jobs is None:
-        line += f", {formatting.duration(seconds)} of work by the experiment's cost" if seconds else ""
+        line += f", {formatting.duration(seconds)} of work, {ESTIMATED}" if seconds else ""
     elif seconds is not None:
-        line += f", about {formatting.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
+        line += f", about {formatting.duration(seconds)} on {jobs} process{'es' * (jobs != 1)}, {ESTIMATED}"
     else:
-        line += "; how long one takes in this setting is not known"
+        line += "; their duration in this setting is not known"
     return line, count > MOST_UNASKED or (jobs is not None and (seconds or 0) > 60 * MOST_MINUTES)
 
 
 def _agree(line: str) -> None:
     """Ask for confirmation of a large sweep, before anything is started for it."""
     if not sys.stdin.isatty():
-        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start only with --yes")
+        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes need --yes")
     say(line)
     typer.confirm("dynascope: start?", abort=True, err=True)
 

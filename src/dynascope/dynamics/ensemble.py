@@ -146,7 +146,9 @@ def _labels(name: str, values: PyTree) -> np.ndarray:
         raise ValueError(f"dimension '{name}' of the ensemble must be {how}; got {checks.shown(values)}")
     lengths = {leaf.shape[0] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"dimension '{name}' of the ensemble needs at least one value, and as many in each array")
+        raise ValueError(
+            f"dimension '{name}' of the ensemble needs at least one value, and the same number in each array"
+        )
     return leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(lengths.pop())
 
 

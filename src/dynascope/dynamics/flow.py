@@ -218,5 +218,5 @@ def dense_flow(
 
     solution = integrate(parameters)
     if solution.result != diffrax.RESULTS.successful:
-        raise ValueError(f"the flow did not reach t={until} in {max_steps} steps; give more max_steps, or use flow")
+        raise ValueError(f"the flow did not reach t={until} in {max_steps} steps; increase max_steps, or use flow")
     return lambda t: eqx.combine(solution.evaluate(jnp.asarray(t, span.dtype)), model)

@@ -189,5 +189,7 @@ def _flow_times(times: Times, since: int | float | None) -> np.ndarray:
     if len(np.unique(clock)) < len(distinct):
         raise ValueError(f"times must be further apart than {clock.dtype} can resolve; got {checks.shown(times)}")
     if since is not None and clock[0] <= since:
-        raise ValueError(f"times must lie after {float(since):g}, where the flow is; got {distinct[0]:g}")
+        raise ValueError(
+            f"times must lie after {float(since):g}, the time that the flow has reached; got {distinct[0]:g}"
+        )
     return distinct

@@ -66,7 +66,7 @@ def join(
     if missing:
         first = ", ".join(f"{dim} {at:g}" for dim, at in zip(wanted, missing[0], strict=True))
         more = ", ..." if len(missing) > 1 else ""
-        raise UsageError(f"{experiment.id}: {len(missing)} of its trainings are in no stored part: {first}{more}")
+        raise UsageError(f"{experiment.id}: no stored part contains {len(missing)} of its trainings: {first}{more}")
     pieces = [
         measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()
     ]

@@ -93,7 +93,9 @@ def locate(store: Store, name: str, wanted: Wanted = ANY) -> Path:
     folder = _folder(store, name) or _by_digest(store, name)
     if folder:
         if wanted != ANY:
-            raise UsageError(f"{name} is one run already: a preset, a seed or settings go with an experiment's id")
+            raise UsageError(
+                f"{name} already names one run: give a preset, a seed or settings with an experiment's id only"
+            )
         return folder
     said = _NAME.fullmatch(name)
     if said is None:
@@ -154,7 +156,7 @@ def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> St
         right_seed = wanted.seed is None or run.seed == wanted.seed
         if right_seed and (_config(run) == fields if fields is not None else not run.sweep):
             return run
-    raise StoreError(f"{store.root} has no such run of {id}: `{command}` makes it")
+    raise StoreError(f"{store.root} has no such run of {id}: create it with `{command}`")
 
 
 def _experiment(store: Store, address: str) -> type[Experiment]:

@@ -55,7 +55,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         stated = [entry.cost.get(name) for name in ("quick", "full")]
         costs = [on_gpu if formatting.needs_gpu(cost) else formatting.duration(cost) for cost in stated]
         question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
-        source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
+        source = f"{escape(entry.place)}, [dim]{escape(entry.document)}[/]"
         table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
     return table
 
@@ -171,7 +171,8 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
     yield ""
     yield fields_table(kind)
     if kind.notes:
-        yield "\n" + escape(inspect.cleandoc(kind.notes))
+        paragraphs = inspect.cleandoc(kind.notes).split("\n\n")  # the terminal breaks their lines
+        yield "\n" + escape("\n\n".join(" ".join(part.split()) for part in paragraphs))
 
 
 def _mark(run: StoredRun) -> str:

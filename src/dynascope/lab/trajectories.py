@@ -119,7 +119,9 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     rule = _rule(like.run)
     if any(about.get(name) != rule[name] for name in ("dynascope", "jax")):
         writer = f"dynascope {about.get('dynascope', '0.1')} with JAX {about['jax']}"
-        warnings.warn(f"{writer} wrote {source}: whether `like` moves by the same rule is not known", stacklevel=2)
+        warnings.warn(
+            f"{source} was written by {writer}, whose update rule cannot be compared with that of `like`", stacklevel=2
+        )
     elif about["rule"] != rule["rule"] or not _agree(about["start"], rule["start"]):
         differ = "the model, the task, the optimizer or the start differ"
         raise ValueError(f"{source} belongs to another call than `like`: {differ}")

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,11 @@ from dynascope.lab.registry import load
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
-from dynascope.live import explorer, showcase, stored
+from dynascope.live import showcase, stored
 from dynascope.live.captions import captions
 from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
 from dynascope.live.session import Session
-from dynascope.live.views import drawn_variables
 
 ASSETS = files("dynascope.live") / "assets"
 TYPES = {
@@ -48,6 +48,9 @@ TYPES = {
 }
 DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The policy for an SVG that is opened by itself: no scripts run."""
+
+WORKER_SECONDS = 1.5
+"""The time until the worker is started, unless a page has been drawn before: its imports would slow the first page."""
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
@@ -135,17 +138,21 @@ class Live:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.session.start()
+        later = asyncio.get_running_loop().call_later(WORKER_SECONDS, self.session.start)
         try:
             yield
         finally:
+            later.cancel()
             await self.close()
 
     async def close(self) -> None:
         await self.session.close()
 
     async def page(self, request: HttpRequest) -> Response:
-        return Response((ASSETS / "index.html").read_bytes(), media_type="text/html")
+        text = (ASSETS / "index.html").read_text(encoding="utf-8")
+        names = (path.name for path in ASSETS.iterdir() if path.name.endswith(".js"))
+        modules = "\n".join(f'<link rel="modulepreload" href="/assets/{name}">' for name in sorted(names))
+        return Response(text.replace("</head>", f"{modules}\n</head>"), media_type="text/html")
 
     async def asset(self, request: HttpRequest) -> Response:
         found = assets().get(request.path_params["name"])
@@ -168,6 +175,7 @@ class Live:
     async def opening(self, request: HttpRequest) -> Response:
         """The run on which a form opens: the digest of a stored one, or the evidence that ships for its experiment."""
         setting = await self._setting(await _json(request))
+        self.session.start()
         self.session.prepare(setting)
         digest = await run_sync(stored.opening, self.store, setting)
         found = {} if digest else await run_sync(showcase.record, setting.id, stored.is_usual(setting))
@@ -210,7 +218,8 @@ class Live:
         return plain({})
 
     async def events(self, request: HttpRequest) -> Response:
-        asyncio.get_running_loop().run_in_executor(None, _leave_devices)  # the page is drawn: now the imports of forms
+        self.session.start()  # the page is drawn: now the imports of the worker and of forms
+        asyncio.get_running_loop().run_in_executor(None, _leave_devices)
         after = request.headers.get("last-event-id", "")
         return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")
 
@@ -223,16 +232,16 @@ class Live:
     def views(self, request: HttpRequest) -> object:
         run = self._opened(request)
         traces = {"measured": run.measured(), "predicted": run.predicted()}
-        return {name: [] if trace is None else drawn_variables(trace) for name, trace in traces.items()}
+        return {name: [] if trace is None else _late("views").drawn_variables(trace) for name, trace in traces.items()}
 
     def variables(self, request: HttpRequest) -> object:
-        return explorer.variables(self._trace(request))
+        return _late("explorer").variables(self._trace(request))
 
     def lines(self, request: HttpRequest) -> object:
         asked = request.query_params
-        array = explorer.variable(self._trace(request), asked.get("variable", ""))
+        array = _late("explorer").variable(self._trace(request), asked.get("variable", ""))
         dims = {name: asked.get(name) or None for name in ("x", "color", "facet")}
-        return explorer.lines(array, **dims, rest=asked.get("rest", "lines"))
+        return _late("explorer").lines(array, **dims, rest=asked.get("rest", "lines"))
 
     def figure(self, request: HttpRequest) -> object:
         name, kind = request.path_params["name"], request.path_params["kind"]
@@ -248,15 +257,15 @@ class Live:
 
     def csv(self, request: HttpRequest) -> object:
         name = request.query_params.get("variable", "")
-        text = explorer.csv(explorer.variable(self._trace(request), name))
+        text = _late("explorer").csv(_late("explorer").variable(self._trace(request), name))
         plain_name = "".join(sign if sign.isalnum() else "-" for sign in name)
         return _download(text.encode(), "text/csv", f"{_file_name(request)}-{plain_name}.csv")
 
     def sweeps(self, request: HttpRequest) -> object:
-        return _sweeps().sweeps(self.store)
+        return _late("sweeps").sweeps(self.store)
 
     def maps(self, request: HttpRequest) -> object:
-        return _sweeps().maps(self.store, request.path_params["id"], request.path_params["digest"])
+        return _late("sweeps").maps(self.store, request.path_params["id"], request.path_params["digest"])
 
     def cell(self, request: HttpRequest) -> object:
         named, asked = request.path_params, request.query_params
@@ -265,7 +274,7 @@ class Live:
             seed = int(asked.get("seed", "0"))
         except ValueError:
             raise UsageError("a cell has whole numbers: place=0,1&seed=0") from None
-        run = _sweeps().run_at(self.store, named["id"], named["digest"], place, seed)
+        run = _late("sweeps").run_at(self.store, named["id"], named["digest"], place, seed)
         return {"id": run.id, "digest": run.digest}
 
     def _opened(self, request: HttpRequest) -> StoredRun:
@@ -290,11 +299,9 @@ def experiment(id: str) -> type[Experiment]:
     return load(id)
 
 
-def _sweeps() -> Any:
-    """The module of sweeps, which imports JAX: the first page does not wait for it."""
-    from dynascope.live import sweeps
-
-    return sweeps
+def _late(name: str) -> Any:
+    """A module of the live page that imports xarray, Matplotlib or JAX: the first page does not wait for these."""
+    return import_module(f"dynascope.live.{name}")
 
 
 @cache

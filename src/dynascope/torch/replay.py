@@ -77,7 +77,7 @@ def replay(
             continue
         watch.record(step)
     if len(watch.steps) == 0:
-        raise ValueError("checkpoints must hold one that fits the model; all were left out")
+        raise ValueError("checkpoints must hold at least one that fits the model; all of them were left out")
     return watch.trace.assign_attrs(left_out=left_out)
 
 

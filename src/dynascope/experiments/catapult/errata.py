@@ -37,8 +37,9 @@ class Errata(Experiment):
     control = {"curvature": 0.0}
     notes = """The main results stand: three regimes of the quadratic model, its thresholds, its stable equilibria, the
     bounds on the Hessian. One recursion and some constants and signs do not hold. Slips that change no number (indices,
-    cross references, captions that name panels which do not exist) are not listed, nor results that did not reproduce:
-    see the other experiments. Appendix C.6 does not state how biases start; the rates it prints fit networks without
+    cross references, captions that name panels which do not exist) are not listed; for results that did not
+    reproduce, see the other experiments. Appendix C.6 does not state how biases start; the rates it prints fit
+    networks without
     biases best (the critical rate of its rank-2 data is about 6 without, 0.5 with N(0, 1) biases). The control takes
     the curvature out of the random model, whose kernel is then constant: (3.16) holds there."""
 

@@ -110,8 +110,8 @@ class Generalization(TwoClassImages):
     one in (steps // 75). A run whose loss does not end below its start has none. Default: two-layer network of width
     5000 on 128 digits 0 and 1 of MNIST, full batch; the presets are the other panels. The document states neither the
     grid of rates nor the number of steps: 14 ratios and 500 steps are ours. The number of test examples is that of the
-    files, at most the document's 2000 (500 for three layers). The document takes 256 spoken digits; a file with takes 0
-    to 19 only has 180, for which set samples=180. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In the
+    files, at most the document's 2000 (500 for three layers). The document takes 256 spoken digits; a file with only
+    takes 0 to 19 has 180: set samples=180 for it. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In the
     control no rate is above the critical one, and the linear model does not differ."""
 
     defaults = {"data": "mnist", "classes": (0, 1)}

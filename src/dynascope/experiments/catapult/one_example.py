@@ -56,8 +56,8 @@ class OneExampleTheory(Experiment):
     control = {"curvature": 0.0}
     notes = """The exact map (3.11-3.12) from random initializations with |x|² = d, labels N(0, 1). The margin ε of the
     theorems, Θ(log m/√m), is taken as log m/√m. Lemma 3.3.2 is held to the constants of its formal statement, in the
-    runs that fulfil its conditions with C_u' = 0.05; the other statements hide their constants, so that their order in
-    m is judged. The control takes the curvature out: the model is linear, and its loss never comes back."""
+    runs that fulfill its conditions with C_u' = 0.05; the other statements hide their constants, so only their order
+    in m is judged. The control takes the curvature out: the model is linear, and its loss never comes back."""
 
     defaults = {"precision": "float64"}
 

@@ -96,7 +96,8 @@ class TopEigenspace(TwoClassImages):
         "kernel falls to a third within ten steps, and at the peak its second direction has taken part of the loss.",
     }
     notes = """Beyond the linear model a step multiplies the residual along the top eigenvector p1 by 1 - ηλ + R_f and
-    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row, and
+    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from the differences of two consecutive
+    steps, and
     R_f is exact only if the residual lies along p1. With labels of the size of the outputs either may be negative
     now and then: the map of one example has R_f = cη²r g and R_K = ηc(4 r g - ηλ r²). The document states no rate; 1.5
     critical rates are ours. Full setting: airplanes and birds of CIFAR-10, 128 of them, width 2048; the presets are the

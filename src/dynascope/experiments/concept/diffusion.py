@@ -83,13 +83,13 @@ class PaintedConcepts(DiffusionExperiment):
         "gpu/rises-again": "Single trainings jump by more than the mean error rises: five seeds do not establish it.",
     }
     notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as
-    read off the pixels, from the first recording at which half of them show one object. The gain of a concept is
-    what asking for it changes in its share, at the prompt with both; the lead is the mean over recordings of the
-    gain of size less that of color. In the control colors are far apart at both separations: nothing makes size the
+    read off the pixels, from the first recording at which half of them show one object. The gain of a concept is the
+    change in its share when the prompt asks for it besides the other one; the lead is the mean over recordings of the
+    gain of size minus that of color. In the control colors are far apart at both separations: nothing makes size the
     first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
-    `placement` give what the text says, and preset `text` has both, with the classifier's probabilities in the
-    place of the shares. `ends` has twenty seeds at the smallest and the largest separation. `gpu` is the paper's
-    network and data over the first 3,000 steps, in which all of it is learned if the schedule is clipped apart;
+    `placement` give what the text says, and preset `text` has both, with the classifier's probabilities instead of
+    the shares. `ends` has twenty seeds at the smallest and the largest separation. `gpu` is the paper's
+    network and data over the first 3,000 steps, in which everything is learned if the schedule is clipped separately;
     `long` takes the published clipping and the paper's 20,000 steps at two separations; `code` is the published
     program's setting, whose one norm for all gradients slows the network down; `small` and `quick` are for two CPU
     cores."""

@@ -36,7 +36,8 @@ class FailureMode(SymmetricExperiment):
     cost = {"quick": 12, "full": 16}
     presets = {"quick": {"starts": 1000, "narrow_starts": 50, "aligned_starts": 100}}
     control = {"narrow_width": 3}
-    notes = """Lasting failure needs a start of too low a rank: with fewer columns of U than concepts the weakest is
+    notes = """The failure lasts only if the rank of the start is too low: with fewer columns of U than concepts the
+    weakest is
     never learned, since the rank of U never grows. Any start of full rank learns everything in the end: what the figure
     shows is then a plateau at ½ μ₁², whose length follows from the pivot of the weakest concept. The plateau drawn is
     from a chosen start (NumPy seed 1370); about one Gaussian start in 500 is still on it after 400 steps. The control

@@ -44,8 +44,8 @@ class PublishedFigures(Experiment):
     notes = """The program published with the paper iterates the recursion (D.2) with A squared wherever the text has A.
     Here both run from the program's own starts, once as that recursion on W (`jacobian_euler`) and once as gradient
     descent on U (`factor_gd`), step 0.01 in the paper's clock. Squaring A keeps the order of the concepts and squares
-    the ratios of their strengths, which makes the detours larger. How many descents one counts depends on the
-    tolerance; so the sizes of the rises are given, in % of the initial loss. The control runs the program with A
+    the ratios of their strengths, which makes the detours larger. The number of descents depends on the tolerance, so
+    the sizes of the rises are given, in % of the initial loss. The control runs the program with A
     unsquared, in which nothing differs. concept.triple-descent and concept.quadruple-descent show large detours of the
     printed equation, from other starts, and how rare they are."""
 

@@ -36,7 +36,7 @@ ABOVE = 1.05
 
 
 class ExtendedModel(EdgeExperiment):
-    """What keeps a second direction below 2/η: the coupling of directions, or separate factors?"""
+    """Is a second direction kept below 2/η by the coupling of directions, or by separate factors?"""
 
     id = "edge.extended-model"
     source = Source(SIMPLE_STRUCTURES, "Section 3.6.2")

@@ -44,7 +44,8 @@ class IrreducibleError(Experiment):
     presets = {"quick": {"drawn": 10}}
     control = {"edges": (1,)}
     notes = """Nodes that every operator of a family gives the same features are one class, and a function of them is
-    constant on it: the variance of the label within classes, as a share of all, is an error that no training avoids.
+    constant on it: the variance of the label within classes, as a share of all, is an error that no training can
+    remove.
     Colors are the parity of the node's number; labels count walks through blue nodes, the node itself included. Random
     6-regular graphs of 1000 nodes are drawn from the run's seed; graph 0 is the document's, of networkx's seed 0. The
     control counts walks of one edge, that is blue neighbors, which every family sees."""

@@ -48,8 +48,8 @@ class Pairs(Experiment):
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {"compositions": 50}}
     control = {"copies": True}
-    notes = """A graph is told apart by the multiset of its nodes' classes, the trees of Figure 2.3 by the class of
-    their roots. Walk twins are the graphs of Figures 2.1 and A.1; regular twins are a ring of 6 and the complete
+    notes = """Graphs are distinguished by the multiset of their nodes' classes, the trees of Figure 2.3 by the class
+    of their roots. Walk twins are the graphs of Figures 2.1 and A.1; regular twins are a ring of 6 and the complete
     bipartite graph of 3 and 3; cycle twins a ring of 6 and two of 3, like Figure 2.2 in that all aggregation trees are
     the same. The control compares each graph with a copy of itself whose nodes are shuffled. Quick tries fewer random
     operators."""

@@ -20,7 +20,7 @@ MESSAGES, POWERS = "message passing", "powers of A"
 
 
 class YourOwn(Experiment):
-    """What could a network tell apart on your own graph, before it is trained?"""
+    """Which nodes of your own graph could a network tell apart, before it is trained?"""
 
     id = "graphs.your-own"
     source = Source(SIMPLE_STRUCTURES, "Propositions 2.3, 2.4, 2.6, Section 2.6.1")

@@ -39,8 +39,8 @@ class Ball(Experiment):
     control = {"output": "shifted tanh"}
     notes = """Fully connected tanh networks, one input with |x|² = d. A pre-activation of layer l is the output of a
     network of l layers; four of each are measured. The largest norm seen in the ball is that at the start and at the
-    distance `radius` along the gradient and the Hessian's top eigenvector, both ways: a bound of the supremum from
-    below. In the control outputs are tanh(f + 1), for which the theorem does not hold."""
+    distance `radius` along the gradient and the Hessian's top eigenvector, both ways: a lower bound on the supremum.
+    In the control outputs are tanh(f + 1), for which the theorem does not hold."""
 
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (32, 64, 128, 256, 512)
     dim: PositiveInt = 10

@@ -45,9 +45,9 @@ class DiagonalTransformerRank(Experiment):
     it cannot: at beta = 0 both attend uniformly, so that the forces on their value-output coordinates are equal for any
     data, the race of Algorithm 1 is a tie, and Assumption 4.3 fails. Both heads then learn the coordinate together, in
     shares (u0 ± v0)² that do not depend on the scale. Plateaus are judged if they are resolved, as in rank.weights; the
-    scale is so small since the stages of such a network are close together. With one head per layer several teachers,
-    each with a start, are followed, since one of them may have a single resolved plateau; two heads have the first of
-    them."""
+    scale is so small because the stages of such a network are close together. With one head per layer, several
+    teachers, each with its own start, are followed, because one of them may have a single resolved plateau; with two
+    heads, only the first of them."""
 
     defaults = {"precision": "float64"}
 

@@ -37,8 +37,8 @@ class Vision(VisionExperiment):
     the whole run a quarter of an hour; the cost on a CPU is an estimate). The preset cifar100 is for Figures 16 and 17,
     imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; the latter has never been run. Images are
     stored on the device as integers; all of ImageNet would take 190 GB (images= limits their number). They are cropped
-    by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. For settings that
-    the paper does not state, the usual recipe is taken: layer norm before each block, GELU, an extra token, no biases
+    by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. Settings that the
+    paper does not state follow the usual recipe: layer norm before each block, GELU, an extra token, no biases
     in keys, queries and values, framework-default weights, one cosine cycle. The paper prints no numbers; the
     thresholds `low` and `growth` were set before any run of these experiments. The preset small trains on digit pairs
     over three seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and requires only some

@@ -34,8 +34,9 @@ class Ablations(TrainedExperiment):
     cost = {"quick": 100, "full": 300_000, "H200": 730}
     presets = {"quick": QUICK | {"seeds": 5}, "small": SMALL}
     control = {"alpha": 0.0}
-    notes = """Three trainings, with an MLP or a linear map after attention; that of two MLPs is the one of
-    recall.association-first, in quick over more seeds. One map is left out of the trained model, which is tested on
+    notes = """There are three trainings, with an MLP or a linear map after attention; the one with two MLPs is that
+    of recall.association-first, over more seeds in quick. One map is left out of the trained model, which is tested
+    on
     sequences without noise. Probabilities that the document states are judged at its size. In the control there is no
     noise, and so no association to remove."""
 

@@ -36,9 +36,10 @@ class Arithmetic(OptionalExperiment):
     }
     control = {"share": 1.0}
     notes = """The document's setting is Phi-3 on the 1,319 problems of GSM8K, for a GPU; its prompt is not stated, so
-    the worked examples are the library's own. Name any other model with its layer. Quick runs the whole pipeline with
-    SmolLM2 on four simple problems, too few for a claim about accuracy. From 100 problems on the main claim is about
-    it. The control keeps the whole matrix."""
+    the worked examples are the library's own. To use another model, give its name and its layer. Quick runs the whole
+    pipeline with
+    SmolLM2 on four simple problems, too few for a claim about accuracy. From 100 problems on, the main claim is about
+    accuracy. The control keeps the whole matrix."""
 
     model: str = Field("microsoft/Phi-3-mini-4k-instruct", min_length=1)
     """`smollm2`, a folder, a .gguf file, or a name in the cache of a hub."""

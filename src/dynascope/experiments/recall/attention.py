@@ -23,7 +23,8 @@ class Attention(TrainedExperiment):
     cost = {"quick": 20, "full": 100_000, "H200": 140}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"shuffled": True}
-    notes = """The same training as recall.association-first, whose stored measurement it takes. Attention is measured
+    notes = """The training is that of recall.association-first, whose stored measurement is reused. Attention is
+    measured
     on contexts in which half of the tokens after triggers are noise, as a mean over contexts. The right panel of the
     figure is recall.fine-tuning. In the control labels are other sequences' targets, and attention to earlier tokens
     does not help."""

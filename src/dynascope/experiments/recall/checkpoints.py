@@ -61,8 +61,9 @@ class Checkpoints(Size, OptionalExperiment):
     then context is measured by how much likelier the indirect object is than the other name, and claims that need the
     training text are left out. Questions are on the last tenth of the text. The part of the last word alone is measured
     by putting it into other contexts, that of the words before by the difference. The document ascribes the early rank
-    of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare, too short
-    a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The control has
+    of “the” to prepositions; the same rank after other words is measured beside it. Quick trains on Shakespeare, too
+    briefly for copying and for a gain by truncation: both are drawn, and judged only from 2,000 steps on. The control
+    has
     the words in random order. The full setting has not been run, and its cost on a CPU is an estimate."""
 
     text: str = "wikitext103"

@@ -27,8 +27,9 @@ class FineTuning(TrainedExperiment):
     cost = {"quick": 30, "full": 200_000}
     presets = {"quick": QUICK | {"tuning_rate": 0.02}, "small": SMALL}
     control = {"alpha": 0.0}
-    notes = """First a training without noise, then one with it, of all weights, at a lower learning rate: the document
-    states neither, and at 0.03 small models diverge. Step 0 is the model before fine-tuning. In the control fine-tuning
+    notes = """The model is trained without noise, then with noise, all weights at a lower learning rate. The document
+    states neither rate, and at 0.03 small models diverge. Step 0 is the model before fine-tuning. In the control
+    fine-tuning
     has no noise either."""
 
     known_failures = {

@@ -36,7 +36,8 @@ class LinearMemory(Experiment):
     cost = {"quick": 12, "full": 15}
     presets = {"quick": {"steps": 8000}}
     control = {"alpha": 0.6}
-    notes = """Only the whole memory is trained; its truncations are measured along the way. The document states neither
+    notes = """Only the full memory is trained; its truncations are measured during training. The document states
+    neither
     learning rate nor steps; with rate 1 the loss of the whole memory is level by step 8000. It shows quartiles of 20
     runs, too few to tell which dimension has the narrower band; here there are 200. The control has more noise
     than signal: then the noise direction is the strongest one and the truncation keeps it. Theorem 4.3 is tested by

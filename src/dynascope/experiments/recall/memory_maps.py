@@ -24,8 +24,9 @@ class MemoryMaps(TrainedExperiment):
     cost = {"quick": 40, "full": 200_000, "H200": 520}
     presets = {"quick": QUICK | {"several": 3}, "small": SMALL}
     control = {"shuffled": True}
-    notes = """The training of recall.association-first, and one with several triggers, the most frequent characters,
-    each with a target of its own. Rows are input tokens, columns output tokens. Scores are those of the convention
+    notes = """Two trainings are read: that of recall.association-first, and one with several triggers (the most
+    frequent characters), each with its own target. Rows are input tokens, columns output tokens. Scores are those of
+    the convention
     query^T W key. In the control labels are other sequences' targets, and there is nothing to match."""
 
     known_failures = {

@@ -37,8 +37,8 @@ class OneStep(Experiment):
     cost = {"quick": 10, "full": 31}
     presets = {"quick": {"tokens": 100, "length": 200, "draws": 100}}
     control = {"alpha": 0.01}
-    notes = """The one-layer model at zero, and one gradient of each of many draws of samples, by automatic
-    differentiation. Margins are per unit of the learning rate; those of the mean over all draws are compared with the
+    notes = """The gradient of the one-layer model at zero is computed by automatic differentiation, for many draws of
+    samples. Margins are per unit of the learning rate; those of the mean over all draws are compared with the
     theorem, and their spread over draws shows how many samples each part needs. In the control the noise token is as
     rare as any other, and there is nothing to learn."""
 

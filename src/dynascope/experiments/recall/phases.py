@@ -40,9 +40,10 @@ class Phases(Experiment):
     cost = {"quick": 12, "full": 30}
     presets = {"quick": {"steps": 500, "batch": 256, "sizes": (40, 80, 160)}}
     control = {"shuffled": True}
-    notes = """Eq. 4.2 from zero, trained by SGD, with a fresh batch at every step; beside it exact population gradients
-    of the last two phases along the number of tokens. That the first step of attention goes towards the noise is an
-    erratum (recall.errata). The control gives each context the label of another one: only association can be learned,
+    notes = """The model of Eq. 4.2 is trained from zero by SGD, with a fresh batch at every step. For several numbers
+    of tokens, the exact population gradients of the last two phases are computed as well. The first step of attention
+    goes toward the noise, which is an erratum (recall.errata). The control gives each context the label of another
+    one: only association can be learned,
     and attention has no reason to look back."""
 
     tokens: Annotated[int, Field(ge=5, le=100)] = 15

@@ -32,7 +32,8 @@ class ValueRank(TrainedExperiment):
         "small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "steps": 2000},
     }
     control = {"kept": "random"}
-    notes = """Attention alone in both layers. W_O of the first layer is cut to its strongest directions, in the trained
+    notes = """Both layers have attention alone. W_O of the first layer is cut to its strongest directions, in the
+    trained
     model, which is tested on sequences without noise. Quick has 64 dimensions: with 32 the effect is not resolved. In
     the control as many random directions are kept."""
 

@@ -50,7 +50,7 @@ def write(
         for problem in atlas.problems:
             warn(f"left out: {problem}")
         for problem in undrawn:
-            warn(f"shown as stored: {problem}")
+            warn(f"the stored figures are shown: {problem}")
         if not (atlas.experiments or atlas.sweeps or atlas.limits):
             warn(f"no runs are stored in {store.root}: the report is empty")
     return page

@@ -15,7 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dynascope.lab.report.interactive import UnknownArtist, plotly_figure
+from dynascope.lab.report.interactive.convert import plotly_figure
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 from dynascope.lab.report.layout import alone, find_panels, stack
 
 FEW, MANY = 16, 48

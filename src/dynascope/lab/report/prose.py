@@ -6,8 +6,8 @@ import re
 
 from markupsafe import Markup, escape
 
-from dynascope.lab.report.interactive import UnknownArtist
 from dynascope.lab.report.interactive.texts import as_html
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 CODE = re.compile(r"(`[^`\n]+(?:\n[^`\n]+)?`|(?<!\\)\$[^$\n]+\$)")
 """Text between backticks, over at most one line break; and formulas between dollar signs."""

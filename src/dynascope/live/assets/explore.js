@@ -3,6 +3,7 @@
 import { byId, choice, decoded, fill, h, problem } from "./dom.js";
 import { config, groupColor, ink, layout, onThemeChange } from "./colors.js";
 import { sample } from "./legend.js";
+import { plotly } from "./plotly.js";
 import { ask, download, pathOf } from "./server.js";
 
 export class Explorer {
@@ -97,6 +98,7 @@ export class Explorer {
       byId("explore-error").textContent = error.message;
       return;
     }
+    await plotly();
     this.draw();
   }
 

@@ -5,6 +5,7 @@ import { Explorer } from "./explore.js";
 import { Lecture } from "./lecture.js";
 import { settings } from "./link.js";
 import { Picker } from "./picker.js";
+import { plotly } from "./plotly.js";
 import { Runner } from "./runner.js";
 import { takeToken } from "./server.js";
 import { listen } from "./stream.js";
@@ -44,8 +45,12 @@ async function route() {
   document.querySelector("[data-page=run]").setAttribute("href", runner.id ? `#/run/${runner.id}` : "#/");
 }
 
-await picker.load().then(() => welcome(picker.experiments)).catch(problem);
-window.addEventListener("hashchange", () => (takeToken() ? location.reload() : route())); // the address of a server that was started again
+const [, named] = location.hash.match(/^#\/run\/([^/?]+)$/) || [];
+if (named) await runner.early(decodeURIComponent(named)); // before the list of experiments, which takes longer
+await picker.load().then(() => named || welcome(picker.experiments)).catch(problem);
+// Anew at the address of a server that was started again, and to come back to the first page.
+window.addEventListener("hashchange", () => (takeToken() || (runner.id && /^#?\/?$/.test(location.hash)) ? location.reload() : route()));
 await route();
 listen(runner.handlers());
 document.documentElement.dataset.ready = "true";
+plotly(); // a run will need it

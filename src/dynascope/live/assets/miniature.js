@@ -9,8 +9,12 @@ export class Miniature {
   // `theory` and a curve `behind` may be undefined.
   constructor(canvas, view, theory, behind) {
     Object.assign(this, { canvas, view, theory, behind });
+  }
+
+  // Move while it is seen.
+  start() {
     const seen = new IntersectionObserver(([entry]) => (entry.isIntersecting ? this.play() : this.pause()));
-    seen.observe(canvas);
+    seen.observe(this.canvas);
     onThemeChange(() => this.draw(this.share ?? 1));
   }
 

@@ -3,11 +3,14 @@
 import { fill, h, number, words } from "./dom.js";
 import { config, layout } from "./colors.js";
 import { legend } from "./legend.js";
+import { Miniature } from "./miniature.js";
+import { plotly } from "./plotly.js";
 import { cutAtFloor, drawing, extent } from "./plots.js";
 import { backdrop, Scene } from "./scene.js";
 
 const MOST_PANELS = 16;
 const MAIN = 2; // panels that come first if nothing else is said
+const DETAIL = /_(error|products|residual|missed|converged|angle)$/; // what a probe says of its own estimate
 const PARTS = /(^|[/_])(training|train|validation|valid|test)(?=$|[/_])/;
 
 // The variables that share their scales: "train_loss" and "test_loss".
@@ -40,7 +43,7 @@ export class Panels {
 
   clear() {
     for (const { panel, plot } of this.shown.values()) {
-      Plotly.purge(plot);
+      window.Plotly?.purge(plot);
       panel.remove();
     }
     this.shown.clear();
@@ -64,7 +67,8 @@ export class Panels {
 
   // The variables that come first, and the others.
   order() {
-    const names = [...this.state.views.keys()].slice(0, MOST_PANELS);
+    const all = [...this.state.views.keys()];
+    const names = [...all.filter((name) => !DETAIL.test(name)), ...all.filter((name) => DETAIL.test(name))].slice(0, MOST_PANELS);
     const main = this.captions.main.filter((name) => names.includes(name));
     const first = main.length ? main : names.slice(0, MAIN);
     return [first, names.filter((name) => !first.includes(name))];
@@ -75,7 +79,7 @@ export class Panels {
     const names = [...first, ...others];
     for (const [name, { panel, plot, kind }] of this.shown) {
       if (!names.includes(name) || kind !== this.state.views.get(name).kind) {
-        Plotly.purge(plot);
+        window.Plotly?.purge(plot);
         panel.remove();
         this.shown.delete(name);
       }
@@ -88,10 +92,27 @@ export class Panels {
     place(this.rest, others.map((name) => this.shown.get(name).panel));
     this.more.hidden = !others.length;
     this.summary.textContent = `${others.length} more ${others.length === 1 ? "panel" : "panels"}: ${others.map((name) => this.title(name)).join("; ")}`;
+    legend(this.state);
+    if (!window.Plotly) {
+      this.sketch(first);
+      return;
+    }
     this.plot(this.more.open ? names : first);
     const points = Math.max(0, ...names.map((name) => this.clock.rows(this.state.views.get(name))));
     Object.assign(this.element.dataset, { run: this.state.number ?? 0, points, theory: this.state.theory.size, others: this.state.others.length });
-    legend(this.state);
+  }
+
+  // The curves alone, until Plotly is there.
+  sketch(names) {
+    for (const name of names) {
+      const { plot } = this.shown.get(name);
+      const view = this.state.views.get(name);
+      if (plot.firstChild || view.kind === "picture") continue;
+      const canvas = h("canvas", { class: "sketch" });
+      plot.append(canvas);
+      new Miniature(canvas, view, this.state.theory.get(name)).draw(1);
+    }
+    plotly().then(() => this.draw());
   }
 
   title(name) { return this.caption(name)?.title ?? words(name.split("/").at(-1)); }
@@ -113,6 +134,7 @@ export class Panels {
       item.note.textContent = note ?? "";
       const behind = backdrop(this.captions.scene, this.state, name, data);
       if (behind[0]?.type === "contour") filled(extra, behind[0]);
+      item.plot.querySelector(".sketch")?.remove();
       Plotly.react(item.plot, [...behind, ...data], layout(extra), config);
     }
   }
@@ -125,7 +147,7 @@ export class Panels {
     if (logs.y) {
       const floor = cutAtFloor(data);
       extra.yaxis.type = "log";
-      if (floor) one.note = `Theory is cut at ${number(floor)}: 32-bit numbers do not resolve less beside the values measured here.`;
+      if (floor) one.note = `Theory is cut at ${number(floor)}: rounding hides anything smaller beside the values measured here.`;
     }
     if (kin.length > 1 && Number.isFinite(span.most)) {
       const [low, high] = logs.y ? [Math.log10(span.low), Math.log10(span.high)] : [span.least, span.most];

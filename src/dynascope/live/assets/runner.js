@@ -106,7 +106,7 @@ export class Runner {
   async pick(id, set = undefined, open = false) {
     const other = this.id !== id;
     this.id = id;
-    if (open && other && !set) this.early(id);
+    if (open && other && !set) await this.early(id);
     const experiment = await ask(pathOf("experiments", id));
     if (this.id !== id) return;
     this.experiment = experiment;
@@ -128,8 +128,10 @@ export class Runner {
 
   // What ships is there before the experiment is loaded, which takes a second.
   async early(id) {
+    if (this.shipped === id) return;
+    this.shipped = id;
     const found = await ask(pathOf("showcase", id)).catch(() => null);
-    if (this.id !== id || this.experiment?.id === id || !found?.measured.length || found.is_stored) return;
+    if ((this.id ?? id) !== id || this.experiment?.id === id || !found?.measured.length || found.is_stored) return;
     this.panels.about(id, found.captions);
     this.showShipped(found);
   }
@@ -137,7 +139,7 @@ export class Runner {
   showShipped(found) {
     this.shown({ ...fresh(), views: viewsOf(found.measured), theory: viewsOf(found.predicted) });
     showClaims(found.claims, SHIPS);
-    this.tell(found.claims.length ? `${SHIPS} Press Run to make it anew.` : "");
+    this.tell(found.claims.length ? `${SHIPS} Press Run to repeat it here.` : "");
   }
 
   underWay(id) { return this.busy && this.running?.id === id; }

@@ -6,9 +6,10 @@ import { concepts, signalsOf } from "./scene-concepts.js";
 import { head } from "./scene-head.js";
 import { tokens } from "./scene-tokens.js";
 import { valley } from "./scene-valley.js";
+import { weights } from "./scene-weights.js";
 
 // Each takes (views, row of a view, group, state), and gives { title, look, drawing }, or null if the trace lacks what it needs.
-const SCENES = { concepts, head, tokens };
+const SCENES = { concepts, head, tokens, weights };
 
 export class Scene {
   constructor(redraw) {

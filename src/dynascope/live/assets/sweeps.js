@@ -2,6 +2,7 @@
 
 import { byId, choice, fill, h, number } from "./dom.js";
 import { config, layout, onThemeChange, SCALE, SHARES } from "./colors.js";
+import { plotly } from "./plotly.js";
 import { ask, pathOf } from "./server.js";
 
 export class Sweeps {
@@ -22,6 +23,7 @@ export class Sweeps {
     this.place = this.sweep.keys.map(() => 0);
     this.seed = 0;
     this.form();
+    await plotly();
     this.draw();
   }
 

@@ -2,6 +2,7 @@
 
 import { byId, fill, h, problem } from "./dom.js";
 import { Miniature } from "./miniature.js";
+import { Refinement } from "./refinement.js";
 import { ask, pathOf } from "./server.js";
 import { viewsOf } from "./views.js";
 
@@ -33,6 +34,7 @@ function card(one, variable, happens, others) {
   const image = one.picture ? h("img", { src: `/assets/${one.picture}`, alt: `Figure of ${one.id}: ${one.title}`, loading: "lazy" }) : null;
   const plate = h("div", { class: "plate" }, image);
   if (one.moves && variable) moves(plate, one, variable).catch(problem);
+  if (one.id === "graphs.pairs") refines(plate, one);
   return h("article", { class: "system-card", "data-system": one.id.split(".")[0] },
     h("a", { href: `#/run/${one.id}` }, plate, h("h2", {}, one.system), h("p", {}, happens), h("small", {}, one.title)),
     others.length ? h("div", { class: "strip", role: "list", "aria-label": `More experiments: ${one.system}` }, others.map(thumbnail)) : null);
@@ -41,6 +43,13 @@ function card(one, variable, happens, others) {
 const thumbnail = (one) => h("a", { href: `#/run/${one.id}`, role: "listitem", title: one.title },
   h("img", { src: `/assets/${one.picture}`, alt: one.title, loading: "lazy" }));
 
+// A graph has no curve that grows: its colors are refined.
+function refines(plate, one) {
+  const canvas = h("canvas", { role: "img", "aria-label": `${one.system}, moving: the colors of a small graph are refined, round after round` });
+  fill(plate, canvas);
+  new Refinement(canvas);
+}
+
 // Put the moving picture over the still one.
 async function moves(plate, one, variable) {
   const found = await ask(pathOf("showcase", one.id));
@@ -48,5 +57,5 @@ async function moves(plate, one, variable) {
   if (!view) return;
   const canvas = h("canvas", { role: "img", "aria-label": `${one.system}, moving: ${one.title}` });
   fill(plate, canvas);
-  new Miniature(canvas, view, viewsOf(found.predicted).get(variable), one.id === "edge.product" ? MINIMA : undefined);
+  new Miniature(canvas, view, viewsOf(found.predicted).get(variable), one.id === "edge.product" ? MINIMA : undefined).start();
 }

@@ -56,7 +56,7 @@ def memory_flow(inputs: Inputs, alpha: Noise, times: Times, loss: Loss = "mean")
     end = max(float(times[-1]), 1e-9)
     found = solve_ivp(velocity, (0.0, end), [0.0, 0.0], "LSODA", t_eval=times, rtol=1e-10, atol=1e-12)
     if not found.success:
-        raise RuntimeError(f"the flow of the memory was not integrated: {found.message}")
+        raise RuntimeError(f"the flow of the memory could not be integrated: {found.message}")
     margin, noise = found.y
     correct, _, noisy = probabilities(inputs, margin, noise)
     pure, _, pure_noise = probabilities(inputs, margin, -margin * (1 - 1 / inputs))
