@@ -52,6 +52,7 @@ EXAMPLES = {
     "features": 20,
     "rank": 60,
     "recall": 100,
+    "figures": 100,
     "graphs": 100,
     "theory.graphs": 60,
     "torch": 80,

@@ -34,6 +34,9 @@ ROUNDING, MOST_ROUNDING = 20, 400
 """Units of rounding that a residual may keep: the first number to begin with, at most the second if it falls no
 further."""
 
+UNITS = 4
+"""Units of rounding that a value may be off by, beside what its residual says."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
 
@@ -218,6 +221,12 @@ def rounding_of(norm: Float[Array, ""], units: int) -> Float[Array, ""]:
     return units * numbers.eps * norm + numbers.tiny
 
 
+def rounding_of_values(values: Float[Array, " p"], norm: Float[Array, ""]) -> Float[Array, ""]:
+    """How far rounding moves a value, beside what its residual says."""
+    largest = jnp.maximum(norm, jnp.max(jnp.abs(values)))  # images of other vectors may all be shorter
+    return UNITS * jnp.finfo(norm.dtype).eps * largest
+
+
 def give_way(search: Search, aim: Aim) -> Search:
     """The search after one more vector. If no error is halved for long and the residuals are near rounding, this is
     how far they get: products are sums, whose rounding is larger than that of one number."""
@@ -259,7 +268,7 @@ def stated(
     clear = search.remainder.clear & done
     lowest = jnp.where(jnp.any(clear), search.remainder.levels[jnp.argmax(clear)], jnp.inf)
     errors = largest_errors(search.ritz, lowest, aim)
-    errors = jnp.where(search.norm > 0, errors + 4 * jnp.finfo(one.dtype).eps * search.norm, 0)
+    errors = jnp.where(search.norm > 0, errors + rounding_of_values(search.ritz.values, search.norm), 0)
     checked = jnp.asarray(aim.checked) & ~whole
     missed = jnp.where(whole, 0, jnp.where(checked & jnp.any(clear), MISSED * one, one))
     return jnp.where(checked, errors, estimates), missed
@@ -294,7 +303,7 @@ def largest_errors(ritz: Ritz, level: Float[Array, ""], aim: Aim) -> Float[Array
 
     each = jax.vmap(error, (0, 0, 0))
     rank = jnp.arange(k, dtype=jnp.int32)
-    widths = gaps, residuals, jnp.broadcast_to(length, gaps.shape)
+    widths = jnp.maximum(gaps, 0), residuals, jnp.broadcast_to(length, gaps.shape)
     return jnp.min(jnp.stack([each(rank, gaps, width) for width in widths]), axis=0)
 
 
@@ -377,11 +386,11 @@ def rayleigh_ritz(
     estimates = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
 
     numbers = jnp.finfo(basis.vectors.dtype)
-    rounding = numbers.eps * norm
+    rounding = rounding_of_values(values, norm)
     rival = np.arange(pairs) == pairs - 1
     tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less
     allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
-    least = jnp.where(apart & ~rival, rounding + numbers.tiny, floor)
+    least = jnp.where(apart & ~rival, rounding_of(norm, 1), floor)
     excess = jnp.where(here, jnp.where(rival, residuals, estimates) / jnp.maximum(allowed, least), 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
-    return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled
+    return Ritz(values, vectors, images, residuals, gaps, estimates + rounding, excess), settled

@@ -25,6 +25,9 @@ ROUNDING, MOST_ROUNDING = 20, 400
 """Units of rounding that a residual may keep: the first number to begin with, at most the second if it falls no
 further."""
 
+UNITS = 4
+"""Units of rounding that a value may be off by, beside what its residual says."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value."""
 
@@ -128,7 +131,10 @@ class _Search:
         return self._result()
 
     def _multiply(self, vector: Tensor) -> Tensor:
-        image = self.product(vector) / self.scale
+        image = self.product(vector)
+        if self.norm == 0:  # all images so far are zero, whatever the scale
+            self.scale = power_of_two(float(image.abs().max()))
+        image = image / self.scale
         self.norm = max(self.norm, float(torch.linalg.norm(image)))
         self.products += 1
         return image
@@ -231,14 +237,14 @@ class _Search:
         gaps = np.where(np.isinf(gaps), 0, np.maximum(gaps, 0))
         apart = gaps > residuals
         estimates = np.where(apart, residuals**2 / np.where(apart, gaps, 1), residuals)
-        rounding = self.numbers.eps * self.norm
+        rounding = self.numbers.eps * max(self.norm, float(np.max(np.abs(values))))
         rival = np.arange(count) == self.pairs - 1
         tolerance = self.aim.tolerance / 4 if self.aim.checked else self.aim.tolerance  # the check needs half the gap
         allowed = np.where(rival, RIVAL_TOLERANCE, tolerance) * np.abs(values)
         least = np.where(apart & ~rival, self._rounding(1), self.floor)
         excess = np.where(rival, residuals, estimates) / np.maximum(allowed, least)
         settled = count >= self.pairs and not np.any(excess > 1)
-        return _Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess, bool(settled))
+        return _Ritz(values, vectors, images, residuals, gaps, estimates + UNITS * rounding, excess, bool(settled))
 
     def _levels(self) -> np.ndarray:
         """The levels at which the remainder is checked; the second has to be clear."""
@@ -273,10 +279,12 @@ class _Search:
             bound = max(np.sort(np.concatenate(found))[-1 - i], width - gaps[i])
             return float(bound) if width > 0 or length == 0 else math.inf
 
-        return np.array([min(error(i, width) for width in (gaps[i], ritz.residuals[i], length)) for i in range(k)])
+        widths = np.maximum(gaps, 0), ritz.residuals[:k], np.full(k, length)
+        return np.array([min(error(i, width[i]) for width in widths) for i in range(k)])
 
     def _result(self) -> Eigenpairs:
-        k, ritz, rounding = self.aim.k, self.ritz, 4 * self.numbers.eps * self.norm
+        k, ritz = self.aim.k, self.ritz
+        rounding = UNITS * self.numbers.eps * max(self.norm, float(np.max(np.abs(ritz.values))))
         values, residuals, errors = ritz.values[:k], ritz.residuals[:k], ritz.errors[:k]
         whole = self.size == self.dimension
         missed = 0.0 if whole else 1.0

@@ -54,8 +54,9 @@ class Remainder:
         tiny = torch.finfo(image.dtype).tiny
         vector = left / max(coupling, tiny)
         parts = (self.levels - self.sides * diagonal) * self.parts - self.coupling * self.parts_before
-        parts = np.where(self.clear, 1, parts / max(coupling, tiny))  # at clear levels it need not grow further
-        self.squares = np.where(parts > 0, self.squares + parts**2, -np.inf)
+        with np.errstate(over="ignore"):  # an infinite sum is clear
+            parts = np.where(self.clear, 1, parts / max(coupling, tiny))  # at clear levels it need not grow further
+            self.squares = np.where(parts > 0, self.squares + parts**2, -np.inf)
         enough = 2 * (len(image) - len(self.pairs)) / np.pi / MISSED**2
         self.clear |= np.all(self.squares >= enough, axis=0)
         for toward, part in zip(self.toward, parts[:, NEEDED], strict=True):
