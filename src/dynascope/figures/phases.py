@@ -88,14 +88,14 @@ def _check_shares(shares: xr.DataArray, x: str, y: str, log: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{letter} must be the name of a dimension of shares; got {checks.shown(name)}")
     if not isinstance(shares, xr.DataArray) or set(shares.dims) != {"phase", x, y} or shares.ndim != 3:
-        got = f"one over {', '.join(map(str, shares.dims))}" if isinstance(shares, xr.DataArray) else checks.shown(shares)
+        got = f"one over {shares.dims}" if isinstance(shares, xr.DataArray) else checks.shown(shares)
         raise ValueError(f"shares must be an xarray.DataArray over phase and the two dimensions x and y; got {got}")
     for letter, name in (("x", x), ("y", y)):
         middles = shares[name].values
         if middles.dtype.kind not in "iuf" or not middles.size or not np.all(np.isfinite(middles)):
             raise TypeError(f"{letter} must be a dimension of shares with finite numbers as coordinates; got {name!r}")
         if letter in log and np.any(middles <= 0):
-            raise ValueError(f"log must be of axes with positive numbers; got {log!r}, but {name} has {middles.min():g}")
+            raise ValueError(f"log must be for axes with positive numbers; got {log!r}, and {name} is not positive")
 
 
 def _edges(middles: np.ndarray, log: bool) -> np.ndarray:

@@ -385,7 +385,6 @@ def rayleigh_ritz(
     apart = gaps > residuals
     estimates = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
 
-    numbers = jnp.finfo(basis.vectors.dtype)
     rounding = rounding_of_values(values, norm)
     rival = np.arange(pairs) == pairs - 1
     tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less

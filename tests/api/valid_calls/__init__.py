@@ -18,6 +18,7 @@ from valid_calls import (
     geometry,
     graph_theory,
     graphs,
+    lab,
     linearity,
     models,
     probes,
@@ -44,6 +45,7 @@ REGISTRY = {
     "recall": (ds.theory.recall, recall.calls),
     "figures": (ds.figures, figures.calls),
     "graphs": (ds.graphs, graphs.calls),
+    "lab": (ds.lab, lab.calls),
     "theory.graphs": (ds.theory.graphs, graph_theory.calls),
 }
 if find_spec("torch"):
@@ -72,7 +74,6 @@ COUNTER_EXAMPLES = ("errata", "gated_network")
 ROOMS_WITHOUT_CALLS = {
     "experiments": "their fields are checked by pydantic",
     "lm": "its functions take pretrained models; see tests/lm",
-    "lab": "it reads and writes runs; see tests/lab",
     "ledger": "its functions take no numbers; see tests/ledger",
     "theory": "its systems are rooms of their own",
 }
