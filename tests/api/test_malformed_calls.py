@@ -36,6 +36,7 @@ sys.path.append(str(Path(__file__).parent))
 from valid_calls import COUNTER_EXAMPLES, NOT_CALLED, REGISTRY, ROOMS_WITHOUT_CALLS
 
 import dynascope as ds
+from dynascope.lab.errors import LabError
 
 EXAMPLES = {
     "geometry": 80,
@@ -52,7 +53,9 @@ EXAMPLES = {
     "features": 20,
     "rank": 60,
     "recall": 100,
+    "figures": 100,
     "graphs": 100,
+    "lab": 100,
     "theory.graphs": 60,
     "torch": 80,
 }
@@ -178,7 +181,7 @@ def refusal(function: Callable[..., Any], call: str, error: Exception) -> str | 
     """What is wrong with an error; None where it is one sentence that names an argument."""
     if any("valid_calls" in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
         return None  # raised by the caller's own function, which was called with what the caller gave
-    if not isinstance(error, ValueError | TypeError):
+    if not isinstance(error, ValueError | TypeError | LabError):
         return f"{call}: {type(error).__name__}: {error}"
     sentence = str(error)
     names = re.search(rf"\b({'|'.join(inspect.signature(function).parameters)})\b", sentence)

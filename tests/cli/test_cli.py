@@ -165,7 +165,7 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["sweep", WALK], "--grid"),
         (["sweep", WALK, "--grid", "drift=0", "--grid", "drift=1"], "--grid drift is given twice: [0.0] and [1.0]"),
         (["sweep", WALK, "--grid", "drift=0:1:9999999"], "count must be from 1 to 1,000,000, start and stop finite"),
-        (["sweep", WALK, "--grid", "drift=0", "--seeds", "9999999"], "a sweep has at most 1,000,000 runs"),
+        (["sweep", WALK, "--grid", "drift=0", "--seeds", "9999999"], "a sweep must have at most 1,000,000 runs"),
         (["sweep", WALK, "--grid", "steps=1:10:5"], "steps takes integers, and this range has 3.25"),
         (["sweep", WALK, "--grid", "drift=0", "--part", "0/3"], "--part is K/N, with K from 1 to N; got '0/3'"),
         (

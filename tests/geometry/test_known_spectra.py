@@ -182,3 +182,31 @@ def test_in_a_cluster_no_value_is_stated_to_be_more_exact_than_the_others(which)
         assert float(found.residuals[0]) < 1e-14
         assert 1 - float(found.values[1]) > 1e-10, "the larger one is the second"
         assert (np.abs(found.values - spectrum[:2]) <= found.errors).all()
+
+
+@pytest.mark.parametrize("negative", [-1.03, -3.5])
+def test_a_search_by_magnitude_finds_a_negative_value_that_its_start_hides(negative):
+    """The check sees it below the negative level, and has to point toward it."""
+    with jax.enable_x64(True):
+        spectrum = with_top([3, 3, 3, 1, negative], 0.8 * RISING)
+        loss = Quadratic(jnp.asarray((COLUMNS * spectrum) @ COLUMNS.T), jnp.zeros(SIZE))
+        truth = sorted(spectrum, key=abs, reverse=True)[:4]
+        for seed in range(2):
+            found = ds.geometry.top_eigenpairs(
+                loss, jnp.zeros(SIZE), 4, which="magnitude", start=COLUMNS.T[[0, 1, 2, 3, 9]], tolerance=1e-3, seed=seed
+            )
+            np.testing.assert_allclose(found.values, truth, rtol=1e-3)
+            assert found.converged.all()
+
+
+def test_exact_eigenvectors_of_other_values_have_the_error_of_the_values_that_may_be_missed():
+    """Their residuals are zero, and yet larger values may lie within the level that the check has cleared."""
+    with jax.enable_x64(True):
+        curvatures = 1 + 1e-5 * np.random.default_rng(0).random(SIZE)
+        start = np.eye(SIZE)[np.argsort(curvatures)[90:93]]
+        found = ds.geometry.top_eigenpairs(
+            lambda x: jnp.sum(curvatures * x**2) / 2, jnp.zeros(SIZE), 2, start=start, tolerance=1e-3
+        )
+        truth = np.sort(curvatures)[::-1][:2]
+        assert (np.abs(found.values - truth) <= found.errors).all()
+        assert found.converged.all()

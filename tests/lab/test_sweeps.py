@@ -162,7 +162,7 @@ def test_every_point_is_checked_before_the_first_runs(walk, store: Store):
         sweep(walk, {"steps": []}, store=store)
     with pytest.raises(UsageError, match="grid steps: 10 is given twice"):
         sweep(walk, {"steps": [10, 10]}, store=store)
-    with pytest.raises(UsageError, match="a sweep has at most 1,000,000 runs; got 8,589,934,592"):
+    with pytest.raises(UsageError, match="a sweep must have at most 1,000,000 runs; got 8,589,934,592"):
         sweep(walk, {"steps": [10, 20]}, seeds=2**32, store=store)
     with pytest.raises(ValueError, match="seeds must be an integer, at least 1; got 0"):
         sweep(walk, {"steps": [10]}, seeds=0, store=store)

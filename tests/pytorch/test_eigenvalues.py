@@ -93,6 +93,36 @@ def test_in_a_cluster_no_value_is_stated_to_be_more_exact_than_the_others(which)
     assert np.all(np.abs(found.values - values[:2].numpy()) <= found.errors)
 
 
+@pytest.mark.parametrize("negative", [-1.03, -3.5])
+def test_a_search_by_magnitude_finds_a_negative_value_that_its_start_hides(negative):
+    """The check sees it below the negative level, and has to point toward it."""
+    values = torch.cat([torch.tensor([3, 3, 3, 1, negative]), torch.linspace(-0.8, 0.7, 145)]).double()
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        found = extreme_pairs(lambda v: values * v, torch.eye(150).double()[[0, 1, 2, 3, 9]], HIDDEN, generator)
+        np.testing.assert_allclose(found.values, sorted(values.tolist(), key=abs, reverse=True)[:4], rtol=1e-3)
+        assert found.converged.all()
+
+
+HIDDEN = Aim(4, "magnitude", 1e-3, 300)
+
+
+def test_exact_eigenvectors_of_other_values_have_the_error_of_the_values_that_may_be_missed():
+    """Their residuals are zero, and yet larger values may lie within the level that the check has cleared."""
+    values = 1 + 1e-5 * torch.rand(150, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    start = torch.eye(150, dtype=torch.float64)[torch.argsort(values)[90:93]]
+    found = extreme_pairs(lambda v: values * v, start, Aim(2, "largest", 1e-3))
+    assert np.all(np.abs(found.values - np.sort(values.numpy())[::-1][:2]) <= found.errors)
+    assert found.converged.all()
+
+
+def test_a_start_in_the_kernel_of_a_tiny_operator_does_not_hide_its_scale():
+    values = torch.tensor([1.5e-30, *np.linspace(1e-31, 1e-30, 10), *np.zeros(29)], dtype=torch.float32)
+    found = extreme_pairs(lambda v: values * v, torch.eye(40)[20:22], Aim(1, "largest", 1e-4))
+    np.testing.assert_allclose(found.values, 1.5e-30, rtol=1e-4)
+    assert found.converged.all()
+
+
 def test_a_regression_with_three_outputs_has_each_eigenvalue_three_times():
     x = torch.randn(60, 40) * torch.linspace(1, 3, 40)
     module = torch.nn.Linear(40, 3, bias=False)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from dynascope.figures.forms import check_axes
+
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
 
@@ -29,12 +31,17 @@ def phase_map(
         log: The axes with logarithmic scales: `""`, `"x"`, `"y"` or `"xy"`. Default: `""`.
         legend: Whether the names of the phases stand below the axes. Default: True.
     """
-    from matplotlib.colors import to_rgb
+    from matplotlib.colors import is_color_like, to_rgb
     from matplotlib.patches import Patch
 
     from dynascope import checks  # it imports jax
 
+    check_axes(axes)
     checks.one_of("log", log, ("", "x", "y", "xy"))
+    checks.flags(legend=legend)
+    _check_shares(shares, x, y, log)
+    if isinstance(colors, str) or not isinstance(colors, Sequence) or not all(map(is_color_like, colors)):
+        raise TypeError(f"colors must be a list of colors, as matplotlib takes them; got {checks.shown(colors)}")
     if shares.sizes["phase"] != len(colors):
         raise ValueError(f"colors must be {shares.sizes['phase']}, one for each phase; got {len(colors)}")
     cells = shares.transpose(y, x, "phase").sortby([x, y])
@@ -62,8 +69,33 @@ def phase_shares(phases: xr.DataArray, names: Sequence[str], over: str = "seed")
     Returns:
         The shares, with the dimension `phase` instead of `over`.
     """
+    from dynascope import checks
+
+    if not isinstance(phases, xr.DataArray) or phases.dtype.kind not in "biuf":
+        raise TypeError(f"phases must be an xarray.DataArray of numbers; got {checks.shown(phases)}")
+    names = checks.texts("names", names, "the names of the phases, a list of strings")
+    checks.one_of("over", over, phases.dims)
     flags = [(phases == number).mean(over) for number in range(len(names))]
     return xr.concat(flags, dim="phase").assign_coords(phase=list(names))
+
+
+def _check_shares(shares: xr.DataArray, x: str, y: str, log: str) -> None:
+    """Check that the shares are over phases and over two dimensions of increasing numbers, positive ones on a
+    logarithmic scale."""
+    from dynascope import checks
+
+    for letter, name in (("x", x), ("y", y)):
+        if not isinstance(name, str):
+            raise TypeError(f"{letter} must be the name of a dimension of shares; got {checks.shown(name)}")
+    if not isinstance(shares, xr.DataArray) or set(shares.dims) != {"phase", x, y} or shares.ndim != 3:
+        got = f"one over {shares.dims}" if isinstance(shares, xr.DataArray) else checks.shown(shares)
+        raise ValueError(f"shares must be an xarray.DataArray over phase and the two dimensions x and y; got {got}")
+    for letter, name in (("x", x), ("y", y)):
+        middles = shares[name].values
+        if middles.dtype.kind not in "iuf" or not middles.size or not np.all(np.isfinite(middles)):
+            raise TypeError(f"{letter} must be a dimension of shares with finite numbers as coordinates; got {name!r}")
+        if letter in log and np.any(middles <= 0):
+            raise ValueError(f"log must be for axes with positive numbers; got {log!r}, and {name} is not positive")
 
 
 def _edges(middles: np.ndarray, log: bool) -> np.ndarray:

@@ -46,6 +46,7 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
     """
     from matplotlib import rc_context
 
+    from dynascope import checks  # it imports jax
     from dynascope.figures.notebook import NotebookFigure
 
     if not isinstance(trace, xr.Dataset):
@@ -53,6 +54,8 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
     recorded = recorded_variables(trace)
     if names is None:
         names = without_entries(recorded)
+    else:
+        names = checks.texts("names", names, "names of variables of the trace")
     if wrong := [name for name in names if name not in recorded]:
         raise ValueError(
             f"names must be variables of the trace, {', '.join(recorded) or 'which has none'}; got {wrong[0]!r}"
@@ -129,7 +132,13 @@ def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
     Returns:
         The text of an `svg` element; empty if fewer than two values of every curve are finite.
     """
-    curves = np.atleast_2d(np.asarray(values, float))
+    from dynascope import checks
+
+    curves = np.atleast_2d(np.asarray(checks.array("values", values, min_ndim=1, empty=True), float))
+    if curves.ndim > 2:
+        raise ValueError(f"values must be an array with 1 or 2 axes; got {checks.shown(values)}")
+    for name, pixels in (("width", width), ("height", height)):
+        checks.whole(name, pixels, at_least=3, at_most=100_000)
     seen = [np.flatnonzero(np.isfinite(curve)) for curve in curves]
     drawn = [(x, curve[x]) for x, curve in zip(seen, curves, strict=True) if len(x) > 1]
     if not drawn:

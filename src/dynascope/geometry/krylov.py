@@ -34,6 +34,12 @@ ROUNDING, MOST_ROUNDING = 20, 400
 """Units of rounding that a residual may keep: the first number to begin with, at most the second if it falls no
 further."""
 
+UNITS = 4, 8
+"""Units of rounding that a value may be off by, beside what its residual says: the only pair's, and those of several.
+Images of Ritz vectors are sums of earlier images, and so drift from the products, from one restart to the next."""
+DRIFT = 100
+"""So many products double the square of that."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
 
@@ -91,6 +97,8 @@ class Search(NamedTuple):
     since: Int[Array, ""]
     """Products since then."""
     products: Int[Array, ""]
+    checks: Int[Array, ""]
+    """The number of checks begun."""
     remainder: Remainder | None
     """The check, restarted whenever converged pairs have changed; None if there is none."""
 
@@ -147,12 +155,13 @@ def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArra
         search = give_way(search._replace(basis=basis, ritz=ritz, settled=settled), aim)
         if search.remainder is None:
             return search
+        search = search._replace(checks=search.checks + done(search).astype(jnp.int32))
         return search._replace(remainder=lax.cond(done(search), begin, forget, search))
 
     def begin(search: Search) -> Remainder:
         fresh = jax.random.fold_in(key, search.products)
         levels = levels_of(search.ritz, aim, search.norm, search.floor)
-        return start_remainder(fresh, search.ritz.vectors[: aim.k], levels, sides)
+        return start_remainder(fresh, search.ritz.vectors[: aim.k], levels, sides, jnp.maximum(search.checks, 1))
 
     def forget(search: Search) -> Remainder:
         assert search.remainder is not None
@@ -189,7 +198,7 @@ def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArra
     floor = rounding_of(norm, ROUNDING)
     ritz, settled = rayleigh_ritz(small, pairs, aim, norm, floor)
     never = jnp.full((), jnp.inf, norm.dtype), jnp.zeros((), jnp.int32)
-    search = Search(with_room(basis, capacity), ritz, settled, norm, floor, *never, basis.size, None)
+    search = Search(with_room(basis, capacity), ritz, settled, norm, floor, *never, basis.size, never[1], None)
     if aim.checked is not False:
         search = search._replace(remainder=begin(search))
     search = lax.while_loop(go_on, step, search)
@@ -216,6 +225,15 @@ def rounding_of(norm: Float[Array, ""], units: int) -> Float[Array, ""]:
     """So many units of rounding of an operator of this norm."""
     numbers = jnp.finfo(norm.dtype)
     return units * numbers.eps * norm + numbers.tiny
+
+
+def rounding_of_values(
+    values: Float[Array, " p"], norm: Float[Array, ""], aim: Aim, products: Int[Array, ""] | int = 0
+) -> Float[Array, ""]:
+    """How far rounding moves a value, beside what its residual says."""
+    largest = jnp.maximum(norm, jnp.max(jnp.abs(values)))  # images of other vectors may all be shorter
+    drift = jnp.sqrt(1 + jnp.asarray(products, norm.dtype) / DRIFT)
+    return UNITS[aim.k > 1] * drift * jnp.finfo(norm.dtype).eps * largest
 
 
 def give_way(search: Search, aim: Aim) -> Search:
@@ -259,7 +277,8 @@ def stated(
     clear = search.remainder.clear & done
     lowest = jnp.where(jnp.any(clear), search.remainder.levels[jnp.argmax(clear)], jnp.inf)
     errors = largest_errors(search.ritz, lowest, aim)
-    errors = jnp.where(search.norm > 0, errors + 4 * jnp.finfo(one.dtype).eps * search.norm, 0)
+    rounding = rounding_of_values(search.ritz.values, search.norm, aim, search.products)
+    errors = jnp.where(search.norm > 0, errors + rounding, 0)
     checked = jnp.asarray(aim.checked) & ~whole
     missed = jnp.where(whole, 0, jnp.where(checked & jnp.any(clear), MISSED * one, one))
     return jnp.where(checked, errors, estimates), missed
@@ -273,7 +292,7 @@ def largest_errors(ritz: Ritz, level: Float[Array, ""], aim: Aim) -> Float[Array
     values and B <= level. For any t > 0 it is at most [[V + R R^T / t, 0], [0, level + t]], so its i-th eigenvalue is
     at most the larger of the i-th of V + R R^T / t and level + t. One pair with residual r and t = value - level has
     r^2 / (value - level). If several values are close, one with a large residual can belong above one with a small
-    residual: none of them is more exact than their order. The smallest bound of three t is taken.
+    residual: none of them is more exact than their order. The smallest bound of four t is taken.
     """
     values, residuals, k = ritz.values[: aim.k], ritz.residuals[: aim.k], aim.k
     tall = height(values, aim)
@@ -289,13 +308,14 @@ def largest_errors(ritz: Ritz, level: Float[Array, ""], aim: Aim) -> Float[Array
     def error(i: Int[Array, ""], gap: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, ""]:
         raised = products * (length * (length / jnp.where(width > 0, width, 1)))
         found = [jnp.linalg.eigvalsh(jnp.diag(side * values - tall[i]) + raised) for side in sides]
-        bound = jnp.maximum(jnp.sort(jnp.concatenate(found))[-1 - i], width - gap)
+        bound = jnp.maximum(jnp.sort(jnp.concatenate(found))[-1 - i], jnp.maximum(width - gap, 0))
         return jnp.where((width > 0) | (length == 0), bound, jnp.inf)
 
+    allowed = aim.tolerance / 4 * jnp.abs(values)
+    widths = jnp.stack([jnp.maximum(gaps, 0), residuals, jnp.broadcast_to(length, gaps.shape), allowed])
     each = jax.vmap(error, (0, 0, 0))
-    rank = jnp.arange(k, dtype=jnp.int32)
-    widths = gaps, residuals, jnp.broadcast_to(length, gaps.shape)
-    return jnp.min(jnp.stack([each(rank, gaps, width) for width in widths]), axis=0)
+    bounds = jax.vmap(each, (None, None, 0))(jnp.arange(k, dtype=jnp.int32), gaps, widths)
+    return jnp.min(bounds, axis=0)
 
 
 def with_room(basis: Basis, capacity: int) -> Basis:
@@ -376,12 +396,11 @@ def rayleigh_ritz(
     apart = gaps > residuals
     estimates = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
 
-    numbers = jnp.finfo(basis.vectors.dtype)
-    rounding = numbers.eps * norm
+    rounding = rounding_of_values(values, norm, aim)
     rival = np.arange(pairs) == pairs - 1
     tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less
     allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
-    least = jnp.where(apart & ~rival, rounding + numbers.tiny, floor)
+    least = jnp.where(apart & ~rival, rounding_of(norm, 1), floor)
     excess = jnp.where(here, jnp.where(rival, residuals, estimates) / jnp.maximum(allowed, least), 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
-    return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled
+    return Ritz(values, vectors, images, residuals, gaps, estimates + rounding, excess), settled

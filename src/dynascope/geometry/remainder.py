@@ -13,6 +13,9 @@ largest eigenvalue by the power and Lanczos algorithms with a random start; van 
 
 If c_j(x) is not positive, a Ritz value has passed x, and sum_j c_j(x) q_j has a Rayleigh quotient of at least x: the
 search continues from there.
+
+A search may have to be checked several times. The j-th check clears a level at `MISSED` / (j (j + 1)), so that all of
+them together miss something with a probability of at most `MISSED`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from dynascope.geometry.hessian import Vector
 
@@ -52,6 +55,10 @@ class Remainder(NamedTuple):
     """The sum of c_j^2 so far; -inf once a Ritz value has passed the level."""
     toward: Float[Array, "sides n"]
     """The sum of c_j q_j at the level that has to be clear."""
+    signs: Float[Array, " sides"]
+    """The sign of the vector in the Lanczos basis of the operator, and in that of its negative: there it alternates."""
+    enough: Float[Array, ""]
+    """The sum of squares at which a level is clear."""
     clear: Bool[Array, " levels"]
     found: Bool[Array, " sides"]
     """Whether a Ritz value has passed that level."""
@@ -62,13 +69,16 @@ def start_remainder(
     pairs: Float[Array, "k n"],
     levels: Float[Array, " levels"],
     sides: int,
+    number: Int[Array, ""],
 ) -> Remainder:
-    """At a random vector orthogonal to the pairs; `sides` is 2 to look below -level too."""
+    """At a random vector orthogonal to the pairs; `sides` is 2 to look below -level too. It is check `number` of the
+    search, from 1."""
     vector = jax.random.normal(key, pairs.shape[1:], pairs.dtype)
     for _ in range(2):
         vector = vector - (pairs @ vector) @ pairs
         vector = vector / jnp.linalg.norm(vector)
     ones = jnp.ones((sides, levels.size), pairs.dtype)
+    share = (number * (number + 1)).astype(pairs.dtype)
     return Remainder(
         levels,
         vector,
@@ -78,6 +88,8 @@ def start_remainder(
         jnp.zeros_like(ones),
         ones,
         jnp.broadcast_to(vector, (sides, vector.size)),
+        jnp.ones(sides, pairs.dtype),
+        2 * (vector.size - pairs.shape[0]) / np.pi * (share / MISSED) ** 2,
         jnp.zeros(levels.shape, bool),
         jnp.zeros(sides, bool),
     )
@@ -97,11 +109,11 @@ def look_further(seen: Remainder, pairs: Float[Array, "k n"], image: Vector) -> 
     parts = (seen.levels - sides * diagonal) * seen.parts - seen.coupling * seen.parts_before
     parts = jnp.where(seen.clear, 1, parts / coupling)  # at clear levels it need not grow until it overflows
     squares = jnp.where(parts > 0, seen.squares + parts**2, -jnp.inf)
-    enough = 2 * (image.size - pairs.shape[0]) / np.pi / MISSED**2
-    clear = seen.clear | jnp.all(squares >= enough, axis=0)
+    clear = seen.clear | jnp.all(squares >= seen.enough, axis=0)
     part = parts[:, NEEDED]
     found = part <= 0
-    toward = jnp.where(found[:, None], seen.toward, seen.toward + part[:, None] * vector)
+    signs = seen.signs * sides[:, 0]
+    toward = jnp.where(found[:, None], seen.toward, seen.toward + (signs * part)[:, None] * vector)
     return seen._replace(
         vector=vector,
         before=seen.vector,
@@ -110,6 +122,7 @@ def look_further(seen: Remainder, pairs: Float[Array, "k n"], image: Vector) -> 
         parts_before=seen.parts,
         squares=squares,
         toward=toward,
+        signs=signs,
         clear=clear,
         found=found,
     )

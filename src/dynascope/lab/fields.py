@@ -104,7 +104,7 @@ def shown(given: object) -> str:
     """The given value, shortened if it is long or deep."""
     brief = reprlib.Repr()
     brief.maxlevel, brief.maxlist, brief.maxdict, brief.maxstring, brief.maxlong, brief.maxother = 4, 8, 8, 60, 60, 60
-    return json.dumps(given) if given is None or isinstance(given, bool) else brief.repr(given)
+    return json.dumps(given) if given is None or isinstance(given, bool) else " ".join(brief.repr(given).split("\n"))
 
 
 def once(pairs: Iterable[tuple[str, Value]], option: str) -> dict[str, Value]:

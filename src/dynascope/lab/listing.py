@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynascope.lab.arguments import check_flags, check_text, store_of
 from dynascope.lab.inventory import Item, inventory
 from dynascope.lab.json_text import canonical
 from dynascope.lab.store import Store
@@ -46,13 +48,13 @@ def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
     return {**row, "problem": item.problem} if item.problem else row
 
 
-def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None) -> pd.DataFrame:
+def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | Path | str | None = None) -> pd.DataFrame:
     """The complete runs of the store as a table, the latest first.
 
     Args:
         pattern: An id or a glob such as `"edge.*"`. Default: all experiments.
         sweeps: Whether to include the points of sweeps.
-        store: The store to list. Default: `Store()`.
+        store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
 
     Returns:
         A data frame with a row for each run: `id`, `digest` (a name for `load`), `preset`, `seed`, a column for each
@@ -61,7 +63,9 @@ def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None
     """
     import pandas as pd
 
-    found = rows([item for item in inventory(store or Store(), pattern, sweeps=sweeps) if item.run])
+    check_text(pattern=pattern)
+    check_flags(sweeps=sweeps)
+    found = rows([item for item in inventory(store_of(store), pattern, sweeps=sweeps) if item.run])
     head, tail = ("id", "digest", "preset", "seed"), ("holds", "errata", "fails", "finished", "bytes", "folder")
     settings = list(dict.fromkeys(name for row in found for name in row["settings"]))
     columns: dict[str, Any] = {name: [row[name] for row in found] for name in (*head, *tail)}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynascope.lab import registry
+from dynascope.lab.arguments import check_flags, check_seed, check_text, experiment_class, store_of
 from dynascope.lab.errors import LabError, StoreError, UsageError, plain
 from dynascope.lab.inventory import matching_ids
 from dynascope.lab.run_folders import UNFINISHED
@@ -59,7 +60,7 @@ def load(
     preset: str | None = None,
     seed: int | None = None,
     control: bool = False,
-    store: Store | None = None,
+    store: Store | Path | str | None = None,
     **fields: object,
 ) -> StoredRun:
     """The latest stored run of this name. Nothing runs.
@@ -69,13 +70,18 @@ def load(
         preset: Only runs in this preset. With `preset`, `control` or `fields`, only runs in exactly that setting.
         seed: Only runs with this seed.
         control: Only runs of the control.
-        store: The store to look in. Default: `Store()`.
+        store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
         **fields: Only runs with these fields of the experiment.
 
     Raises:
         StoreError: If there is no such run; the message gives the command that makes it.
     """
-    store, wanted = store or Store(), Wanted(preset, seed, control, fields)
+    store, wanted = store_of(store), Wanted(preset, seed, control, fields)
+    check_text(preset="" if preset is None else preset)
+    check_flags(control=control)
+    check_seed(seed)
+    if not isinstance(name, str):
+        name = experiment_class(name, "name")
     return find(store, name, wanted) if isinstance(name, str) else _latest(store, name, wanted)
 
 

@@ -17,12 +17,14 @@ import xarray as xr
 from dynascope import checks
 from dynascope.figures import plot_trace
 from dynascope.figures.trace import recorded_variables
+from dynascope.lab.arguments import by_field, check_text, store_of
 from dynascope.lab.drawing import render_figures
 from dynascope.lab.entry import wrong_id
 from dynascope.lab.errors import LabError as LabError, UsageError, explain_os_error, one_line, plain
+from dynascope.lab.fields import shown
 from dynascope.lab.files import checksum
 from dynascope.lab.formatting import count, number
-from dynascope.lab.json_text import digest_of, plain_json
+from dynascope.lab.json_text import canonical, digest_of, plain_json
 from dynascope.lab.machine import device_name, package_versions
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import Store
@@ -81,11 +83,15 @@ def save_observation(
         raise UsageError(f"trace must have a variable recorded along step or time; got {got}")
     if learning_rate is not None:
         trace = trace.assign_attrs(learning_rate=float(checks.real("learning_rate", learning_rate, above=0)))
-    store = store if isinstance(store, Store) else Store(store)
+    store = store_of(store)
+    settings = _settings(settings)
+    check_text(device=device, command=command)
+    if replaces is not None and not isinstance(replaces, StoredRun):
+        raise UsageError(f"replaces must be an observation, as this function has returned it; got {shown(replaces)}")
     trace, timings = _take_timings(trace)
     data = pack(trace)
     rate = trace.attrs.get("learning_rate")
-    fields = plain_json({**(settings or {}), **({} if rate is None else {"learning_rate": rate})})
+    fields = plain_json({**settings, **({} if rate is None else {"learning_rate": rate})})
     id = observed_id(name)
     digest = digest_of({"id": id, "fields": fields, "trace": checksum(data)})
     if replaces is not None and replaces.id == id and replaces.folder.parent.parent == store.root:
@@ -116,6 +122,17 @@ def save_observation(
                 raise
     except OSError as error:
         raise explain_os_error(error, f"storing {id}") from error
+
+
+def _settings(settings: Mapping[str, object] | None) -> dict[str, object]:
+    """The facts of the training, checked to be what JSON can hold."""
+    found = by_field("settings", settings, "a value")
+    for key, value in found.items():
+        try:
+            canonical(value)
+        except (TypeError, ValueError, RecursionError):
+            raise UsageError(f"settings must hold what JSON can hold; got {key}={shown(value)}") from None
+    return found
 
 
 def observed_id(name: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from html import escape
 from typing import Any
 
 from dynascope.dynamics.monitor import Monitor, monitored_by
+from dynascope.lab.errors import UsageError
+from dynascope.lab.fields import shown
 from dynascope.lab.monitor import Part, Progress
 from dynascope.lab.progress_line import Line, progress_line
 
@@ -18,8 +20,7 @@ EVERY = 0.2
 WIDTH = 80
 
 
-@contextmanager
-def show_progress(name: str = "running") -> Iterator[None]:
+def show_progress(name: str = "running") -> AbstractContextManager[None]:
     """Show the progress of every run inside the `with` block: below a notebook's cell, or on a terminal.
 
     A descent, a flow, an ensemble, `observe` and `torch.replay` report the share that is done and the time left. If the
@@ -31,6 +32,13 @@ def show_progress(name: str = "running") -> Iterator[None]:
     Returns:
         A context manager.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"name must be a string; got {shown(name)}")
+    return _showing(name)
+
+
+@contextmanager
+def _showing(name: str) -> Iterator[None]:
     display = _notebook_display()
     if display is not None:
         with _notebook_line(name, display) as on_progress, monitored_by(_Reporter(on_progress)):

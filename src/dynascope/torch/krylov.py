@@ -25,6 +25,11 @@ ROUNDING, MOST_ROUNDING = 20, 400
 """Units of rounding that a residual may keep: the first number to begin with, at most the second if it falls no
 further."""
 
+UNITS = 4, 8
+"""Units of rounding that a value may be off by, beside what its residual says, if there is one pair or several."""
+DRIFT = 100
+"""So many products double the square of that."""
+
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value."""
 
@@ -114,6 +119,7 @@ class _Search:
         matrix = _numpy(rows @ images.T)
         self.matrix[:begun, :begun] = (matrix + matrix.T) / 2
         self.floor, self.best, self.since = self._rounding(ROUNDING), math.inf, 0
+        self.checks = 0
         self.ritz = self._rayleigh_ritz()
         self.remainder = self._begin() if aim.checked else None
 
@@ -128,7 +134,10 @@ class _Search:
         return self._result()
 
     def _multiply(self, vector: Tensor) -> Tensor:
-        image = self.product(vector) / self.scale
+        image = self.product(vector)
+        if self.norm == 0:  # all images so far are zero, whatever the scale
+            self.scale = power_of_two(float(image.abs().max()))
+        image = image / self.scale
         self.norm = max(self.norm, float(torch.linalg.norm(image)))
         self.products += 1
         return image
@@ -172,6 +181,11 @@ class _Search:
         """So many units of rounding of the operator."""
         return units * self.numbers.eps * self.norm + self.numbers.tiny
 
+    def _rounding_of(self, values: np.ndarray) -> float:
+        """How far rounding moves a value, beside what its residual says."""
+        largest = max(self.norm, float(np.max(np.abs(values))))  # images of other vectors may all be shorter
+        return UNITS[self.aim.k > 1] * math.sqrt(1 + self.products / DRIFT) * self.numbers.eps * largest
+
     def _give_way(self, ritz: _Ritz) -> _Ritz:
         """The pairs, settled if no error is halved for long and the residuals are near rounding: this is how far they
         get. Products are sums, whose rounding is larger than that of one number."""
@@ -185,7 +199,9 @@ class _Search:
 
     def _begin(self) -> Remainder:
         pairs = self.ritz.vectors[: self.aim.k]
-        return Remainder(self._random(), pairs, self._levels(), 1 if self.aim.which == "largest" else 2)
+        self.checks += self._done()
+        sides = 1 if self.aim.which == "largest" else 2
+        return Remainder(self._random(), pairs, self._levels(), sides, max(1, self.checks))
 
     def _random(self) -> Tensor:
         like = self.vectors
@@ -231,14 +247,14 @@ class _Search:
         gaps = np.where(np.isinf(gaps), 0, np.maximum(gaps, 0))
         apart = gaps > residuals
         estimates = np.where(apart, residuals**2 / np.where(apart, gaps, 1), residuals)
-        rounding = self.numbers.eps * self.norm
         rival = np.arange(count) == self.pairs - 1
         tolerance = self.aim.tolerance / 4 if self.aim.checked else self.aim.tolerance  # the check needs half the gap
         allowed = np.where(rival, RIVAL_TOLERANCE, tolerance) * np.abs(values)
         least = np.where(apart & ~rival, self._rounding(1), self.floor)
         excess = np.where(rival, residuals, estimates) / np.maximum(allowed, least)
         settled = count >= self.pairs and not np.any(excess > 1)
-        return _Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess, bool(settled))
+        errors = estimates + self._rounding_of(values)
+        return _Ritz(values, vectors, images, residuals, gaps, errors, excess, bool(settled))
 
     def _levels(self) -> np.ndarray:
         """The levels at which the remainder is checked; the second has to be clear."""
@@ -270,13 +286,16 @@ class _Search:
         def error(i: int, width: float) -> float:
             raised = products * (length * (length / width if width > 0 else 0))
             found = [np.linalg.eigvalsh(np.diag(side - tall[i]) + raised) for side in sides]
-            bound = max(np.sort(np.concatenate(found))[-1 - i], width - gaps[i])
+            bound = max(np.sort(np.concatenate(found))[-1 - i], width - gaps[i], 0)
             return float(bound) if width > 0 or length == 0 else math.inf
 
-        return np.array([min(error(i, width) for width in (gaps[i], ritz.residuals[i], length)) for i in range(k)])
+        allowed = self.aim.tolerance / 4 * np.abs(values)
+        widths = np.maximum(gaps, 0), ritz.residuals[:k], np.full(k, length), allowed
+        return np.array([min(error(i, width[i]) for width in widths) for i in range(k)])
 
     def _result(self) -> Eigenpairs:
-        k, ritz, rounding = self.aim.k, self.ritz, 4 * self.numbers.eps * self.norm
+        k, ritz = self.aim.k, self.ritz
+        rounding = self._rounding_of(ritz.values)
         values, residuals, errors = ritz.values[:k], ritz.residuals[:k], ritz.errors[:k]
         whole = self.size == self.dimension
         missed = 0.0 if whole else 1.0

@@ -20,13 +20,19 @@ NEEDED = 1
 
 
 class Remainder:
-    """The state of Lanczos, and its bounds on eigenvalues above each level, or on both sides of zero."""
+    """The state of Lanczos, and its bounds on eigenvalues above each level, or on both sides of zero.
 
-    def __init__(self, vector: Float[Tensor, " n"], pairs: Float[Tensor, "k n"], levels: np.ndarray, sides: int):
+    The `number` of the check, from 1, lowers its part of `MISSED`, so that all checks of a search together have that.
+    """
+
+    def __init__(
+        self, vector: Float[Tensor, " n"], pairs: Float[Tensor, "k n"], levels: np.ndarray, sides: int, number: int = 1
+    ):
         for _ in range(2):
             vector = vector - (pairs @ vector) @ pairs
             vector = vector / torch.linalg.norm(vector)
         self.pairs = pairs
+        self.enough = 2 * (len(vector) - len(pairs)) / np.pi / (MISSED / (number * (number + 1))) ** 2
         self.levels = levels
         self.sides = np.array([1.0, -1.0])[:sides, None]
         self.vector = vector
@@ -40,6 +46,8 @@ class Remainder:
         """The sum of their squares; -inf once a Ritz value has passed the level."""
         self.toward = [vector.clone() for _ in range(sides)]
         """The direction of a value that has passed the level that has to be clear."""
+        self.signs = np.ones(sides)
+        """The sign of the vector in the Lanczos basis of the operator, and in that of its negative."""
         self.clear = np.zeros(len(levels), bool)
         self.found: Tensor | None = None
         """A direction with a larger value than that level, if one came up."""
@@ -54,14 +62,15 @@ class Remainder:
         tiny = torch.finfo(image.dtype).tiny
         vector = left / max(coupling, tiny)
         parts = (self.levels - self.sides * diagonal) * self.parts - self.coupling * self.parts_before
-        parts = np.where(self.clear, 1, parts / max(coupling, tiny))  # at clear levels it need not grow further
-        self.squares = np.where(parts > 0, self.squares + parts**2, -np.inf)
-        enough = 2 * (len(image) - len(self.pairs)) / np.pi / MISSED**2
-        self.clear |= np.all(self.squares >= enough, axis=0)
-        for toward, part in zip(self.toward, parts[:, NEEDED], strict=True):
+        with np.errstate(over="ignore"):  # an infinite sum is clear
+            parts = np.where(self.clear, 1, parts / max(coupling, tiny))  # at clear levels it need not grow further
+            self.squares = np.where(parts > 0, self.squares + parts**2, -np.inf)
+        self.clear |= np.all(self.squares >= self.enough, axis=0)
+        self.signs = self.signs * self.sides[:, 0]
+        for toward, part, sign in zip(self.toward, parts[:, NEEDED], self.signs, strict=True):
             if part <= 0:
                 self.found = toward
                 break
-            toward += part * vector
+            toward += sign * part * vector
         self.before, self.vector, self.coupling = self.vector, vector, coupling
         self.parts, self.parts_before = parts, self.parts

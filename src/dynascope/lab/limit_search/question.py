@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
+from pathlib import Path
 
 from dynascope.checks import whole
-from dynascope.lab import registry
+from dynascope.lab.arguments import by_field, check_flags, check_text, experiment_class, store_of
 from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.fields import build
+from dynascope.lab.fields import build, shown
 from dynascope.lab.limit_search.claim_names import check_claim
 from dynascope.lab.limit_search.ranges import Range, Span, parse_range
 from dynascope.lab.setting import Setting, format_command, set_options
@@ -41,8 +43,10 @@ class Effort:
         for name, value in (("points", self.runs), ("seeds", self.seeds), ("at_once", self.round)):
             if whole(name, value, at_least=1) > MOST:
                 raise UsageError(f"{name} must be at most {MOST:,}; got {value:,}")
-        if not 0 < self.resolution < 1:
-            raise UsageError(f"resolution must be a share of the range, above 0 and below 1; got {self.resolution!r}")
+        if not isinstance(self.resolution, Real) or not 0 < self.resolution < 1:
+            raise UsageError(
+                f"resolution must be a share of the range, above 0 and below 1; got {shown(self.resolution)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def ask(
     preset: str | None = None,
     control: bool = False,
     effort: Effort | None = None,
-    store: Store | None = None,
+    store: Store | Path | str | None = None,
 ) -> Question:
     """The question, checked: its fields, ranges and claim exist, and the experiment takes every corner of the ranges.
 
@@ -141,13 +145,15 @@ def ask(
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
         effort: How much is spent on it.
-        store: The folder of runs. Default: `runs`.
+        store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
 
     Raises:
         UsageError: One line on what is wrong.
     """
-    kind, base = registry.load(kind) if isinstance(kind, str) else kind, dict(base or {})
-    experiment = build(kind, base, preset, control)
+    kind, base = experiment_class(kind), by_field("base", base, "a value")
+    check_text(claim=claim, preset="" if preset is None else preset)
+    check_flags(control=control)
+    experiment, over = build(kind, base, preset, control), by_field("over", over, "a range")
     if not over:
         raise UsageError("over must name at least one field")
     if len(over) > MOST_FIELDS:
@@ -156,7 +162,7 @@ def ask(
     if double := {span.field for span in ranges if span.item is None} & base.keys():
         raise UsageError(f"{sorted(double)[0]} is given by a range and by a value")
     check_claim(kind, claim)
-    question = Question(kind, claim, ranges, base, preset, control, effort or Effort(), store or Store())
+    question = Question(kind, claim, ranges, base, preset, control, effort or Effort(), store_of(store))
     for corner in range(2 ** len(ranges)):
         place = tuple(float(corner >> number & 1) for number in range(len(ranges)))
         question.setting(question.values(place), 0)

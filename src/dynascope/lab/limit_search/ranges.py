@@ -114,6 +114,8 @@ def parse_range(experiment: Experiment, name: str, span: Span) -> Range:
         hint = nearest(field, kind.model_fields) or ";"
         raise UsageError(f"{kind.id} has no field {shown(field)}{hint} its fields: {fields}")
     number = _item(experiment, field, item) if dot else None
+    if not isinstance(span, Sequence):
+        raise UsageError(f"over must give a range for {name}, such as (1, 8) or '1:8'; got {shown(span)}")
     parts = span.split(":") if isinstance(span, str) else list(span)
     said = f"{name}={span if isinstance(span, str) else ':'.join(map(str, parts))}"
     log = len(parts) == 3 and parts[2] == "log"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import xarray as xr
 
+from dynascope.lab.arguments import check_calls
 from dynascope.lab.errors import LabError, StoreError, one_line
 from dynascope.lab.execute import stored_run
 from dynascope.lab.experiment import Experiment
@@ -59,7 +60,7 @@ def limits(
     seeds: int = 3,
     resolution: float = 0.01,
     at_once: int = 4,
-    store: Store | None = None,
+    store: Store | Path | str | None = None,
     executor: Executor | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> xr.Dataset:
@@ -81,7 +82,7 @@ def limits(
         seeds: Maximum number of seeds per point. Each point runs two, and the others if these disagree.
         resolution: The search ends when each limit is known to this fraction of its range.
         at_once: Number of points that are chosen and run side by side.
-        store: The folder of runs. Default: `runs`.
+        store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         on_progress: Called after each run.
 
@@ -90,6 +91,7 @@ def limits(
         to `high`, `seeds`), over `limit` (the values between which the verdict changes and the estimate between them)
         and over `theory` (where the experiment's theory has the limit). The attribute `text` has the answer in lines.
     """
+    check_calls(executor, on_progress)
     effort = Effort(points, seeds, resolution, at_once)
     question = ask(kind, over, claim=claim, base=base, preset=preset, control=control, effort=effort, store=store)
     done = carry_out(question, executor, on_progress=on_progress)

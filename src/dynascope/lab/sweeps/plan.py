@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
+from pathlib import Path
 
 from dynascope.checks import whole
-from dynascope.lab import registry
+from dynascope.lab.arguments import by_field, check_flags, check_text, experiment_class, listed, store_of
 from dynascope.lab.errors import UsageError
 from dynascope.lab.execute import stored_run
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.field_types import format_value
-from dynascope.lab.fields import MOST_RUNS, build
+from dynascope.lab.fields import MOST_RUNS, build, shown
 from dynascope.lab.json_text import canonical
 from dynascope.lab.setting import Setting, format_command, set_options
 from dynascope.lab.store import Store
@@ -39,7 +40,12 @@ class Plan:
 
     def only(self, part: tuple[int, int] | None) -> Plan:
         """The K-th of N parts of it, as (K, N); all of it for None."""
-        if part is not None and not 1 <= part[0] <= part[1]:
+        if part is None:
+            return self
+        if not isinstance(part, tuple | list) or len(part) != 2:
+            raise UsageError(f"part must be a pair such as (3, 100), the third of a hundred; got {shown(part)}")
+        part = whole("part", part[0], at_least=1), whole("part", part[1], at_least=1)
+        if part[0] > part[1]:
             raise UsageError(f"part must be one from 1/{part[1]} to {part[1]}/{part[1]}; got {part[0]}/{part[1]}")
         return replace(self, part=part)
 
@@ -120,12 +126,14 @@ def plan(
     preset: str | None = None,
     control: bool = False,
     seeds: int = 1,
-    store: Store | None = None,
+    store: Store | Path | str | None = None,
     force: bool = False,
 ) -> Plan:
     """The plan of a sweep, with every point checked; a `UsageError` if one is invalid."""
-    kind = registry.load(kind) if isinstance(kind, str) else kind
-    grid = {key: list(values) for key, values in grid.items()}
+    kind, base = experiment_class(kind), by_field("base", base, "a value")
+    check_text(preset="" if preset is None else preset)
+    check_flags(control=control, force=force)
+    grid = {key: listed(f"grid {key}", values) for key, values in by_field("grid", grid, "a list of values").items()}
     if not grid or any(len(values) == 0 for values in grid.values()):
         raise UsageError(f"grid must have at least one key, and at least one value for each; got {dict(grid)}")
     if taken := sorted(grid.keys() & set(OWN)):
@@ -133,8 +141,9 @@ def plan(
     seeds = whole("seeds", seeds, at_least=1)
     total = seeds * prod(map(len, grid.values()))
     if total > MOST_RUNS:
-        raise UsageError(f"a sweep has at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point")
-    base = dict(base or {})
+        raise UsageError(
+            f"a sweep must have at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point"
+        )
     if double := grid.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is in the grid and among the changed fields")
     checked: dict[str, dict[str, object]] = {key: {} for key in grid}
@@ -148,4 +157,4 @@ def plan(
         text, times = Counter(map(canonical, values)).most_common(1)[0]
         if times > 1:
             raise UsageError(f"grid {key}: {text} is given twice")
-    return Plan(kind, axes, base, preset, control, seeds, store or Store(), force)
+    return Plan(kind, axes, base, preset, control, seeds, store_of(store), force)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import xarray as xr
 
+from dynascope.lab.arguments import check_calls
 from dynascope.lab.errors import LabError, StoreError, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.monitor import Progress
@@ -44,7 +45,7 @@ def sweep(
     preset: str | None = None,
     control: bool = False,
     seeds: int = 1,
-    store: Store | None = None,
+    store: Store | Path | str | None = None,
     executor: Executor | None = None,
     force: bool = False,
     part: tuple[int, int] | None = None,
@@ -62,7 +63,7 @@ def sweep(
         preset: A preset of the experiment; its defaults if None.
         control: Whether to apply the control on top of the preset.
         seeds: Number of seeds, from 0 on.
-        store: The folder of runs. Default: `runs`.
+        store: The store or its folder. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         force: Whether to repeat stored runs.
         part: `(3, 100)` runs every hundredth point from the third on. The same call without it joins stored parts.
@@ -72,6 +73,7 @@ def sweep(
         A dataset over the grid's fields, `seed` and `claim`: `verdict`, `holds` (1 or 0), `measured`, the `share` of
         seeds in which a claim holds with its interval `low` to `high`, and the variables of `reduced`.
     """
+    check_calls(executor, on_progress)
     asked = plan(kind, grid, base=base, preset=preset, control=control, seeds=seeds, store=store, force=force)
     done = carry_out(asked.only(part), executor, on_progress=on_progress)
     return done.data.assign_attrs(gaps=list(done.gaps), folder=str(done.folder or ""))
