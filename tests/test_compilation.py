@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from dynascope import compilation
 from dynascope.compilation import as_one_program
@@ -32,12 +33,14 @@ def test_one_program_takes_arrays_of_either_kind_and_plain_options():
     assert distance(jnp.asarray(x), y, power=1) == 7
 
 
+@pytest.mark.usefixtures("optimized")
 def test_one_program_is_part_of_a_program_that_calls_it():
     x, y = jnp.array([3.0, 0.0]), jnp.array([0.0, 4.0])
     gradient = jax.jit(jax.grad(lambda x: distance(x, y)))(x)
     np.testing.assert_allclose(gradient, [0.6, -0.8], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("optimized")  # else it has no options, which only an outer program may have
 def test_one_program_takes_constants_inside_of_another():
     x, y = np.array([3.0, 0.0], np.float32), np.array([0.0, 4.0], np.float32)
     assert jax.jit(lambda scale: scale * distance(x, y))(2.0) == 10

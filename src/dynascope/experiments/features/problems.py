@@ -13,7 +13,6 @@ from jax import lax
 from jaxtyping import Array, Float
 
 import dynascope as ds
-from dynascope.compilation import jit_once
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.tasks import MultiIndex
 from dynascope.tasks.data import datasets
@@ -103,12 +102,8 @@ def problem(
     task = MultiIndex(cast(Synthetic, name), dim, noise)
     keys = jax.random.split(jax.random.key(seed), (seeds, 3))
     sizes = (samples, held_out, held_out)
-
-    def draw(keys: Array) -> list[Array]:
-        drawn = [jax.vmap(lambda key, size=size: task.sample(key, size))(keys[:, i]) for i, size in enumerate(sizes)]
-        return [part for pair in drawn for part in pair]
-
-    sets = [np.asarray(part) for part in jit_once(draw)(keys)]
+    drawn = [jax.vmap(lambda key, size=size: task.sample(key, size))(keys[:, i]) for i, size in enumerate(sizes)]
+    sets = [np.asarray(part) for pair in drawn for part in pair]
     target, about = np.asarray(task.gradient_outer_product()), f"{name}, {dim} dimensions, {samples} examples"
     return Problem._make((*sets, target, None, about))
 

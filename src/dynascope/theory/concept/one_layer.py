@@ -23,6 +23,7 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from dynascope.compilation import jit_once
 from dynascope.theory.domains import NotNegativeNumber, PositiveNumber, check_arguments
 
 Settings = Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "*setting s"]
@@ -209,13 +210,13 @@ def predicted_outputs(trace: xr.Dataset, step_size: PositiveNumber, origin: bool
         z = jnp.pad(mu, (0, dim - mu.shape[0]))
         return jax.vmap(lambda W0: discrete_output_terms(steps, step_size, z, W0, a).output)(starts)
 
-    mu = jnp.asarray(trace.mu.values, float)
-    output = jax.vmap(paths)(mu, jnp.asarray(trace.sigma.values, float), start)
-    target = jnp.pad(mu, ((0, 0), (0, dim - mu.shape[1])))[:, None, None, :]
-    loss = jnp.sum((output - target) ** 2, axis=-1) / 2
+    mu, sigma = (np.asarray(trace[name].values, float) for name in ("mu", "sigma"))
+    output = np.asarray(jit_once(jax.vmap(paths))(jnp.asarray(mu), jnp.asarray(sigma), start))
+    target = np.pad(mu, ((0, 0), (0, dim - mu.shape[1])))[:, None, None, :]
+    loss = np.sum((output - target) ** 2, axis=-1) / 2
     dims = ("signal", "seed", "step")
     return xr.Dataset(
-        {"output": ((*dims, "concept"), np.asarray(output[..., : mu.shape[1]])), "test_loss": (dims, np.asarray(loss))},
+        {"output": ((*dims, "concept"), output[..., : mu.shape[1]]), "test_loss": (dims, loss)},
         {"step": trace.step, "seed": trace.seed, "concept": trace.concept},
     )
 
@@ -253,7 +254,7 @@ def closed_forms(measured: xr.Dataset) -> xr.Dataset:
 
     over_points = jax.vmap(forms, (None, None, None, 0))
     over_seeds = jax.vmap(over_points, (None, None, 0, None))
-    curves = jax.vmap(over_seeds)(mu, sigma, W0, points)
+    curves = jit_once(jax.vmap(over_seeds))(mu, sigma, W0, points)
     members, curve = ("signal", "seed", "point"), ("time", "coordinate")
     dims = {"output": (*members, "learning_rate", *curve)}
     return xr.Dataset(
