@@ -33,6 +33,7 @@ import xarray  # noqa: F401
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.garbage import collect_rarely
 from dynascope.lab.machine import make_room
 from dynascope.lab.store import Store
 
@@ -124,6 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Mixing dtypes without saying so is an error; what is compiled is kept beside pytest's own cache."""
     share_the_cores()
     compile_quickly()
+    collect_rarely()
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     cache = getattr(config, "cache", None)
     folder = cache.mkdir("dynascope") if cache else config.rootpath / ".pytest_cache"
