@@ -67,7 +67,7 @@ class PerturbationStability(PerturbedHeadExperiment):
                 found.append(self._at_random_times(run, np.random.default_rng([1000 + seed, int(number)])))
         if not found:
             raise ValueError(f"horizon must be later: no plateau as long as the window begins before {self.horizon:g}")
-        return xr.concat(found, dim="event")
+        return xr.concat(found, dim="event", join="outer")  # balanced perturbations are on plateaus only
 
     def _at_random_times(self, run: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
         """The run from times of which no more is asked than that some weight is not negligible."""
