@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -140,18 +141,18 @@ def watching(turns: int) -> list[dict[str, Any]]:
     from dynascope.lab import registry
     from dynascope.lab.fields import build
     from dynascope.lab.machine import precision
-    from dynascope.live.views import encoded, recorded_layouts
+    from dynascope.live.views import encode, recorded_layouts
 
     class Watched(Monitor):
         watch_every = 0.1
 
-        def watch(self, recording: Schema) -> dict[str, Wanted]:
-            self.layouts = recorded_layouts(recording)
+        def watch(self, schema: Schema) -> dict[str, Wanted]:
+            self.layouts = recorded_layouts(schema)
             return {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}
 
-        def watched(self, found: list[Rows]) -> None:
+        def watched(self, found: Sequence[Rows]) -> None:
             for rows in found:
-                encoded(self.layouts[rows.variable].narrowed(rows.values))
+                encode(self.layouts[rows.variable].narrow(rows.values))
 
     kind = registry.load(ID)
     spent: dict[str, list[tuple[float, float]]] = {"not watched": [], "watched": []}
