@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -80,8 +81,8 @@ CURVES = f"document.querySelector('canvas.sketch') !== null || {PANEL}"
 
 
 def cold(count: int) -> list[dict[str, Any]]:
-    """Seconds from the start of the server, with an empty store, to the first panel of the trace that ships: curves
-    and axes; and to that of a run that is requested as soon as the page is there."""
+    """Seconds from the start of the server, with an empty store, to the first panel of the trace that ships (its
+    curves, and its axes), and to that of a run that is requested as soon as the page is there."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         return []
@@ -108,7 +109,8 @@ def cold(count: int) -> list[dict[str, Any]]:
                 clicked = time.perf_counter()
                 page.click("#run")
                 _until(page, "document.getElementById('panels').dataset.run === '1' && " + PANEL)
-                rows.append((curves - began, shown - began, clicked - began, time.perf_counter() - clicked))
+                panel = time.perf_counter()
+                rows.append((curves - began, shown - began, clicked - began, panel - clicked))
                 page.click("#stop")
                 page.close()
         browser.close()
@@ -139,18 +141,18 @@ def watching(turns: int) -> list[dict[str, Any]]:
     from dynascope.lab import registry
     from dynascope.lab.fields import build
     from dynascope.lab.machine import precision
-    from dynascope.live.views import encoded, recorded_layouts
+    from dynascope.live.views import encode, recorded_layouts
 
     class Watched(Monitor):
         watch_every = 0.1
 
-        def watch(self, recording: Schema) -> dict[str, Wanted]:
-            self.layouts = recorded_layouts(recording)
+        def watch(self, schema: Schema) -> dict[str, Wanted]:
+            self.layouts = recorded_layouts(schema)
             return {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}
 
-        def watched(self, found: list[Rows]) -> None:
+        def watched(self, found: Sequence[Rows]) -> None:
             for rows in found:
-                encoded(self.layouts[rows.variable].narrowed(rows.values))
+                encode(self.layouts[rows.variable].narrow(rows.values))
 
     kind = registry.load(ID)
     spent: dict[str, list[tuple[float, float]]] = {"not watched": [], "watched": []}

@@ -123,8 +123,9 @@ def test_a_wrong_name_is_one_line(several, store: Store, name: str, wanted: Want
 def test_where_there_is_no_run_the_command_that_makes_it_is_said(several, store: Store, walk):
     with pytest.raises(StoreError) as caught:
         ds.lab.load(WALK, preset="quick", seed=7, drift=3.0, store=store)
-    assert "`dynascope run toy.py::toy.walk --preset quick --set drift=3.0 --seed 7` makes it" in str(caught.value)
-    with pytest.raises(StoreError, match=r"`dynascope run edge\.product` makes it"):
+    command = "dynascope run toy.py::toy.walk --preset quick --set drift=3.0 --seed 7"
+    assert f"create it with `{command}`" in str(caught.value)
+    with pytest.raises(StoreError, match=r"create it with `dynascope run edge\.product`"):
         ds.lab.load("edge.product", store=store)
     with pytest.raises(StoreError, match="no run whose digest begins with 0000"):
         find(store, "0000")

@@ -129,6 +129,7 @@ class Live:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._session: Session | None = None
+        self._is_serving = False
 
     @property
     def session(self) -> Session:
@@ -138,12 +139,18 @@ class Live:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        later = asyncio.get_running_loop().call_later(WORKER_SECONDS, self.session.start)
+        self._is_serving = True
+        later = asyncio.get_running_loop().call_later(WORKER_SECONDS, self._start)
         try:
             yield
         finally:
             later.cancel()
             await self.close()
+
+    def _start(self) -> None:
+        """Start the worker, which belongs to a server that runs."""
+        if self._is_serving:
+            self.session.start()
 
     async def close(self) -> None:
         await self.session.close()
@@ -175,7 +182,7 @@ class Live:
     async def opening(self, request: HttpRequest) -> Response:
         """The run on which a form opens: the digest of a stored one, or the evidence that ships for its experiment."""
         setting = await self._setting(await _json(request))
-        self.session.start()
+        self._start()
         self.session.prepare(setting)
         digest = await run_sync(stored.opening, self.store, setting)
         found = {} if digest else await run_sync(showcase.record, setting.id, stored.is_usual(setting))
@@ -218,7 +225,7 @@ class Live:
         return plain({})
 
     async def events(self, request: HttpRequest) -> Response:
-        self.session.start()  # the page is drawn: now the imports of the worker and of forms
+        self._start()  # the page is drawn: now the imports of the worker and of forms
         asyncio.get_running_loop().run_in_executor(None, _leave_devices)
         after = request.headers.get("last-event-id", "")
         return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")

@@ -50,7 +50,7 @@ if (named) await runner.early(decodeURIComponent(named)); // before the list of 
 await picker.load().then(() => named || welcome(picker.experiments)).catch(problem);
 // Anew at the address of a server that was started again, and to come back to the first page.
 window.addEventListener("hashchange", () => (takeToken() || (runner.id && /^#?\/?$/.test(location.hash)) ? location.reload() : route()));
+plotly(); // a run will need it
 await route();
 listen(runner.handlers());
 document.documentElement.dataset.ready = "true";
-plotly(); // a run will need it
