@@ -68,10 +68,10 @@ class Process(ds.Member):
 def descend_by_rms(learning_rate: Array, decay: Array, moments: Float[Array, "*shape"]) -> optax.GradientTransformation:
     """RMSProp on a vector, from these averaged squares; if they are one number, scalar RMSProp."""
 
-    def update(gradient: Array, memory: Array, params: Any = None) -> tuple[Array, Array]:
-        squares = gradient**2 if memory.ndim else jnp.sum(gradient**2)
-        memory = decay * memory + (1 - decay) * squares
-        return -learning_rate * gradient / jnp.sqrt(memory + EPS), memory
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Array, Array]:
+        squares = updates**2 if state.ndim else jnp.sum(updates**2)
+        state = decay * state + (1 - decay) * squares
+        return -learning_rate * updates / jnp.sqrt(state + EPS), state
 
     return optax.GradientTransformation(lambda params: moments, update)
 
@@ -183,7 +183,7 @@ class CentralFlows(EdgeExperiment):
             return values.where(begun).mean("step")
 
         def apart(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
-            return np.sqrt(((one - other) ** 2).sum("parameter", skipna=False))
+            return ((one - other) ** 2).sum("parameter", skipna=False) ** 0.5
 
         edge = 2 / xr.DataArray(list(self.rates), dims="optimizer")
         root = np.sqrt(measured.moments)
