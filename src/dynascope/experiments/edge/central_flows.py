@@ -90,9 +90,9 @@ class CentralFlows(EdgeExperiment):
     cost = {"quick": 25, "full": 120}
     presets = {"quick": {"seeds": 3, "steps": 600, "substeps": 1}}
     known_failures = {
-        "quick/oscillation-variance": "Of scalar RMSProp, by delay: it begins to swing some steps after its central flow "
-        "has reached the edge, and those count as time at the edge. In ten quick runs the mean ratio is 1.20 to 1.32, and "
-        "from step 350 on 1.06 to 1.17.",
+        "quick/oscillation-variance": "Of scalar RMSProp, by delay: it begins to swing some steps after its central "
+        "flow has reached the edge, and those count as time at the edge. In ten quick runs the mean ratio is 1.20 to "
+        "1.32, and from step 350 on 1.06 to 1.17.",
     }
     control = {"rates": (0.01, 2.5e-3, 1e-4)}
     notes = """A tanh network fits the Chebyshev polynomial of degree 3, full batch, half the mean squared error. Each
