@@ -36,7 +36,7 @@ Moments = Float[Array, "*shape"]
 
 
 class SecondMoments(eqx.Module):
-    """What a central flow asks of its optimizer; here the answers of gradient descent: P = 1, and no memory."""
+    """The part of an optimizer in its central flow; here that of gradient descent: P = 1, and no memory."""
 
     def start(self, gradient: Vector) -> Moments:
         return jnp.zeros((), gradient.dtype)
@@ -50,7 +50,7 @@ class SecondMoments(eqx.Module):
         return jnp.zeros_like(moments)
 
     def swing(self, vectors: Float[Array, "k n"], covariance: Float[Array, "k k"], scale: Moments) -> Moments:
-        """What the oscillation adds to the squared gradients, over (2/eta)^2."""
+        """The addition of the oscillation to the squared gradients, over (2/eta)^2."""
         return jnp.zeros_like(scale)
 
     def response(self, vectors: Float[Array, "k n"], scale: Moments) -> Float[Array, "k k k k"]:

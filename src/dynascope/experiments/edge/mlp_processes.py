@@ -45,7 +45,7 @@ class Process(ds.Member):
         if self.process == "gradient flow":
             return ds.Flow(model, self.task, data=data, solver=diffrax.Dopri5(), tolerance=1e-7, probes=probes)
         probes["oscillation"] = oscillation()
-        options = {"critical": self.critical, "substeps": self.substeps}
+        options: dict[str, Any] = {"critical": self.critical, "substeps": self.substeps}
         return ds.CentralFlow(model, self.task, learning_rate, data=data, probes=probes, **options)
 
 

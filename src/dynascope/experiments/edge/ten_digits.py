@@ -72,18 +72,19 @@ class TenDigits(EdgeExperiment):
 
         `columns` holds, by name, a number for each setting; it and `optimizers` become coordinates.
         """
-        traces, over = [], {"seed": member_seeds(seed, self.seeds)}
+        traces, seeds = [], member_seeds(seed, self.seeds)
         for name in dict.fromkeys(optimizers):
             of = [index for index, each in enumerate(optimizers) if each == name]
-            over["setting"] = tuple(np.asarray(values, self.precision)[of] for values in columns.values())
+            setting = tuple(np.asarray(values, self.precision)[of] for values in columns.values())
+            over = {"setting": setting, "seed": seeds}
             whole = {**self.examples(), **fixed}
             trace = ds.ensemble(self.member(name), over, steps=self.steps, record=self.record, fixed=whole).trace
-            traces.append(trace.drop_vars([each for each in trace.coords if "setting" in trace[each].dims]))
-        named = {"optimizer": list(optimizers), **{name: list(values) for name, values in columns.items()}}
-        whole = xr.concat(traces, "setting").transpose("setting", "seed", ...)
-        return whole.assign_coords({name: ("setting", values) for name, values in named.items()})
+            trace = trace.drop_vars([each for each in trace.coords if "setting" in trace[each].dims])
+            named = {"optimizer": [name] * len(of), **{key: np.asarray(columns[key])[of] for key in columns}}
+            traces.append(trace.assign_coords({key: ("setting", values) for key, values in named.items()}))
+        return xr.concat(traces, "setting").transpose("setting", "seed", ...)
 
-    def member(self, optimizer: str) -> ds.Member:
+    def member(self, optimizer: str) -> Any:
         """The member of an ensemble, called with `setting` (a number for each column), `seed` and what is fixed."""
         raise NotImplementedError
 
