@@ -35,7 +35,7 @@ SHARES = (0.87, 1.15)
 
 
 class NodeLearner(ds.Member):
-    """What both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an order,
+    """The part that both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an order,
     and the error on the nodes behind the first `largest`."""
 
     largest: int
