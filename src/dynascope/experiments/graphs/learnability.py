@@ -35,8 +35,8 @@ SHARES = (0.87, 1.15)
 
 
 class NodeLearner(ds.Member):
-    """The part that both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an order,
-    and the error on the nodes behind the first `largest`."""
+    """The part that both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an
+    order, and the error on the nodes behind the first `largest`."""
 
     largest: int
     batch: int
