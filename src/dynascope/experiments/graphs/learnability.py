@@ -123,6 +123,8 @@ class Learnability(Experiment):
             raise ValueError(f"counts must be below nodes ({self.nodes}); got {max(self.counts)}")
         if self.batch > max(self.counts):
             raise ValueError(f"batch must be at most the largest of counts ({max(self.counts)}); got {self.batch}")
+        if self.edges not in self.orders:
+            raise ValueError(f"orders must contain edges ({self.edges}), the order with the floor; got {self.orders}")
         return self
 
     def measure(self, seed: int) -> xr.Dataset:
