@@ -25,6 +25,9 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    warm = torch.ones(1, requires_grad=True)
+    for adam in (False, True):  # the first optimizer imports for a second
+        train([warm], lambda _: (warm**2).sum(), 2, 1e-3, adam)
     kinds = {
         "catapult.map": catapult,
         "concept.order-map": order,

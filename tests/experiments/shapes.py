@@ -113,7 +113,7 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
     "edge.factorization-bifurcation": {"rates": 5, "steps": 1000},
     "edge.quasi-symmetric": {"steps": 150},
     "graphs.class-growth": {"largest": 13},
-    "graphs.learnability": {"nodes": 40, "counts": (4, 8), "fits": 2},
+    "graphs.learnability": {"nodes": 40, "counts": (4, 8), "orders": (0, 2, 4), "fits": 2},
     "graphs.small-graphs": {"sizes": (4, 5, 6, 7)},
     "linearity.hessian-scaling": {"widths": (3, 5)},
     "linearity.kernel-change": {"widths": (3, 5)},

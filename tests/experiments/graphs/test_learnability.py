@@ -59,3 +59,5 @@ def test_sizes_that_leave_no_node_held_out_are_refused():
         Learnability(nodes=40, counts=(64,))
     with pytest.raises(ValueError, match="batch must be at most"):
         Learnability(nodes=400, counts=(16,))
+    with pytest.raises(ValueError, match="orders must contain edges"):
+        Learnability(orders=(0, 1))

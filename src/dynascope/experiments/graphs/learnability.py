@@ -35,8 +35,8 @@ SHARES = (0.87, 1.15)
 
 
 class NodeLearner(ds.Member):
-    """What both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an order,
-    and the error on the nodes behind the first `largest`."""
+    """The part that both networks share: Adam with a cosine decay to 0, on minibatches of the first `count` nodes of an
+    order, and the error on the nodes behind the first `largest`."""
 
     largest: int
     batch: int
@@ -123,6 +123,8 @@ class Learnability(Experiment):
             raise ValueError(f"counts must be below nodes ({self.nodes}); got {max(self.counts)}")
         if self.batch > max(self.counts):
             raise ValueError(f"batch must be at most the largest of counts ({max(self.counts)}); got {self.batch}")
+        if self.edges not in self.orders:
+            raise ValueError(f"orders must contain edges ({self.edges}), the order with the floor; got {self.orders}")
         return self
 
     def measure(self, seed: int) -> xr.Dataset:

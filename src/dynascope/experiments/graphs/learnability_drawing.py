@@ -11,7 +11,7 @@ from dynascope.figures import INK, PALETTE, THEORY, legend_beside, panels, phase
 MIXED = ("cannot be expressed", "not learned yet")
 COLORS = (PALETTE[0], "#f4efe4")
 SHADES = ("#f6c08a", "#f08c54", "#d94f3d", "#a82a45", "#6b1740")
-"""Of the GA-MLPs, by the highest power."""
+"""The colors of the GA-MLPs, by the highest power."""
 
 
 def draw_learnability(reduced: xr.Dataset) -> Figure:

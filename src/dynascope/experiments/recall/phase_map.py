@@ -22,7 +22,7 @@ from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.recall.long_contexts import population_path
 
 PHASES = ("nothing", "noise", "attention")
-"""What a model has learned: neither; to predict the noise; to attend to the target."""
+"""A model has learned neither, to predict the noise, or to attend to the target."""
 COLORS = ("#ece7de", PALETTE[0], PALETTE[1])
 NOISE_LEARNED = 0.8
 """The share of alpha that the probability of the noise reaches, as in `recall.phases`."""
