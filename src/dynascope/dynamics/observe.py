@@ -133,7 +133,7 @@ class _Observation:
         if self.memory is None:
             self.memory = jit_cached(_begin, once=True)(self.process, arrays, now)
         due = tuple(name for name, probe in self.process.probes.items() if _is_due(probe.every, step))
-        values, self.memory, finite = jit_cached(_measure)(self.process, arrays, self.memory, now, due)
+        values, self.memory, finite = jit_cached(_measure, seldom=True)(self.process, arrays, self.memory, now, due)
         for name, value in jax.device_get(values).items():
             self.recorded[name].append(step)
             self.values[name].append(value)
