@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.compilation import LOOP_ON_CPU, jit_cached
+from dynascope.compilation import SELDOM_ON_CPU, jit_cached
 from dynascope.curves._inputs import as_array, as_float, check_times, estimate_noise
 
 Values = Float[np.ndarray, "..."]
@@ -268,7 +268,7 @@ def _hysteresis(
     reach = 2 * np.sqrt(2 * np.log(values.shape[-1])) + 2  # beyond the range of as many normal variables
     band = np.fmax(tolerance * np.abs(values[..., 0]), reach * spread)
     with jax.enable_x64(values.dtype == np.float64):
-        count, turns = jit_cached(_scan, LOOP_ON_CPU)(jnp.asarray(values), jnp.asarray(band, values.dtype), emit)
+        count, turns = jit_cached(_scan, SELDOM_ON_CPU)(jnp.asarray(values), jnp.asarray(band, values.dtype), emit)
         return np.asarray(count), {name: np.asarray(turn) for name, turn in turns.items()}
 
 

@@ -15,7 +15,7 @@ import xarray as xr
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
-from dynascope.compilation import ONCE_ON_CPU, jit_cached
+from dynascope.compilation import ONCE_ON_CPU, SELDOM_ON_CPU, jit_cached
 from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.objective import Loss, Objective
@@ -133,7 +133,7 @@ class _Observation:
         if self.memory is None:
             self.memory = jit_cached(_begin, ONCE_ON_CPU)(self.process, arrays, now)
         due = tuple(name for name, probe in self.process.probes.items() if _is_due(probe.every, step))
-        values, self.memory, finite = jit_cached(_measure)(self.process, arrays, self.memory, now, due)
+        values, self.memory, finite = jit_cached(_measure, SELDOM_ON_CPU)(self.process, arrays, self.memory, now, due)
         for name, value in jax.device_get(values).items():
             self.recorded[name].append(step)
             self.values[name].append(value)
