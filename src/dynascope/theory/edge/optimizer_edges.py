@@ -24,7 +24,7 @@ Momentum = Annotated[Reals, Domain("from 0 to below 1", lambda x: (x >= 0) & (x 
 
 @check_arguments
 def gradient_descent(rate: Positive) -> Values:
-    """2/eta; for SGD a value of the batch sharpness, for RMSProp one of the preconditioned sharpness.
+    """2/eta; for RMSProp, a value of the preconditioned sharpness.
 
     Args:
         rate: Learning rate eta. Positive, any shape.
