@@ -60,6 +60,8 @@ class MlpAlignment(DigitExperiment):
         "four-layers/reaches-the-edge": SHORT,
         "five-layers/beyond-the-edge": SHORT,
         "five-layers/reaches-the-edge": SHORT,
+        "full/hovers": "The sharpness crosses 2/η back and forth, and is above it at a quarter to two thirds of the "
+        "steps since it first got there, depending on the seed.",
         "full/same-epochs": "The sharpness crosses 2/η back and forth, at epochs that depend on the initialization, "
         "which the document does not state.",
     }

@@ -31,7 +31,7 @@ def draw_learnability(reduced: xr.Dataset) -> Figure:
     if "fit_predicted" in reduced:
         style = {"color": INK, "markersize": 5}
         curves.plot(reduced["count"], reduced.fit, "x", **style, label="quadratic fit")
-        curves.plot(reduced["count"], reduced.fit_predicted, **{**THEORY, "linestyle": ":"}, label="it, predicted")
+        curves.plot(reduced["count"], reduced.fit_predicted, **{**THEORY, "linestyle": ":"}, label="the fit, predicted")
     curves.set(xscale="log", yscale="log", xlabel="training nodes N", ylabel="error at held-out nodes / variance")
     legend_beside(curves)
     rows = np.arange(len(names), dtype=float)
