@@ -85,7 +85,7 @@ class RMSProp(SecondMoments):
         self.moments = None if moments is None else jnp.asarray(moments, float)
 
     def start(self, gradient: Vector) -> Moments:
-        squares = self.squares(gradient)
+        squares = self._squares(gradient)
         if self.moments is None:
             return squares
         if self.moments.ndim and self.moments.shape != squares.shape:
@@ -96,7 +96,7 @@ class RMSProp(SecondMoments):
         return jnp.sqrt(moments + self.eps.astype(moments.dtype))
 
     def velocity(self, moments: Moments, gradient: Vector, swing: Moments) -> Moments:
-        return self._rate(moments.dtype) * (self.squares(gradient) + swing - moments)
+        return self._rate(moments.dtype) * (self._squares(gradient) + swing - moments)
 
     def swing(self, vectors: Float[Array, "k n"], covariance: Float[Array, "k k"], scale: Moments) -> Moments:
         return scale * jnp.einsum("kn,kl,ln->n", vectors, covariance, vectors)
@@ -105,7 +105,7 @@ class RMSProp(SecondMoments):
         together = jnp.einsum("in,jn,kn,ln,n->ijkl", vectors, vectors, vectors, vectors, 1 / scale)
         return self._rate(vectors.dtype) * together
 
-    def squares(self, gradient: Vector) -> Moments:
+    def _squares(self, gradient: Vector) -> Moments:
         """The squared gradient that is averaged."""
         return gradient**2
 
@@ -118,13 +118,10 @@ class ScalarRMSProp(RMSProp):
     """RMSProp with one number for all parameters, for `central_flow`: gradients are divided by the root of the average
     of their squared norm.
 
-    Args:
-        decay: The share of the average that a step keeps, above 0 and below 1.
-        eps: Added to the average under the root, 0 or more.
-        moments: The average at the start. Default: the squared norm of the first gradient.
+    The arguments are those of `RMSProp`; the default of `moments` is the squared norm of the first gradient.
     """
 
-    def squares(self, gradient: Vector) -> Moments:
+    def _squares(self, gradient: Vector) -> Moments:
         return jnp.sum(gradient**2)
 
     def swing(self, vectors: Float[Array, "k n"], covariance: Float[Array, "k k"], scale: Moments) -> Moments:

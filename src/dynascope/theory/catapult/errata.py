@@ -160,7 +160,13 @@ def _without_linear_term(gamma: float = 0.01, dim: int = 100) -> Found:
 def pure_catapults(gamma: float = 1e-3, dim: int = 10_000, steps: int = 200) -> Found:
     """g = gamma/2 w^T Sigma w as above, from five random starts at eta lambda_0 from 2.2 to 3.8, by gradient descent on
     w: over all of them the least of the highest |g| and the largest last |g|, over the first, and the largest last
-    eta lambda."""
+    eta lambda.
+
+    Args:
+        gamma: Curvature of the model.
+        dim: Number of weights.
+        steps: Number of steps.
+    """
     products, norm, peaks, ends, last = np.linspace(2.2, 3.8, 9), 10.0, [], [], []
     for seed in range(5):
         draw = np.random.default_rng(seed)
