@@ -28,7 +28,7 @@ check: $(STAMP)  ## lint, format, types, import directions
 	$(BIN)/python tests/import_directions.py
 
 test: check  ## all checks, and all tests but the long ones
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long'
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not long'
 
 verdicts: $(STAMP)  ## the long tests: most quick presets and their controls, kills at every write (half an hour)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m long

@@ -203,7 +203,7 @@ class Learnability(Experiment):
         judged = error.sel(count=error["count"] >= ENOUGH)
         messages = judged.sel(model=MESSAGES)
         if self.edges > 1:
-            ratio = float(messages.isel(count=-1) / floor.sel(model=full))
+            ratio = float(left.sel(model=MESSAGES) / floor.sel(model=full))
             statement = "The error of message passing ends far below that floor (ratio)"
             post_hoc = "The steps of the quick preset: with half as many the ratio was 0.13."
             yield below("messages-below", statement, ratio, 0.1, post_hoc=post_hoc, **about)
@@ -224,8 +224,8 @@ class Learnability(Experiment):
             )
             statement += "less is left at the most"
             yield below("excess-falls", statement, float(excess.isel(count=-1) / excess.isel(count=0)), 0.25, **about)
-        if "fit_predicted" in reduced:
-            shown = reduced.sel(count=reduced["count"] >= ENOUGH)
+        if "fit_predicted" in reduced and judged.sizes["count"]:
+            shown = reduced.sel(count=judged["count"])
             statement = "The error of a quadratic fit is the predicted one at every number of training nodes"
             yield agrees("fit-predicted", statement, shown.fit, shown.fit_predicted, relative=0.15, seeds=self.fits)
 
